@@ -21,35 +21,32 @@ import (
 //
 // Each step returns an outcome: the claim's end, or why it goes on.
 
-// Acquire takes the lock of p.Prefix+key and returns a lease for it. The Locker
-// renews the lock, after about a third of the TTL each time, until the lease is
-// released.
+// Acquire takes the lock of p.Prefix+key and returns a lease for it. The Locker renews the
+// lock, after about a third of the TTL each time, until the lease is released.
 //
-// Work under the lock uses the context that Acquire returns, which is the lease's:
-// it ends before the lock can pass to somebody else, FromContext finds the lease in
-// it, and a nested Acquire of the same key knows that the key is held. So callers
-// assign it to the variable that ctx came from. After an error it is ctx itself, and
-// the lease is nil.
+// Acquire also returns the lease's context, for the work under the lock. It ends before the
+// lock can pass to somebody else. FromContext finds the lease in it, and a nested Acquire
+// of the same key knows from it that the key is held. So assign it to the variable that ctx
+// came from. After an error, the returned context is ctx itself, and the lease is nil.
 //
-// It waits as p says, in the order in which callers came, over all processes.
-// ctx bounds the wait and is the parent of the lease's context. Its end does not
-// release the lease: Release does. key is 1 to 512 bytes without braces and control
-// characters.
+// Acquire waits as p says, in the order in which callers came, over all processes. ctx
+// bounds the wait and is the parent of the lease's context. The end of ctx does not release
+// the lease: call Release. key is 1 to 512 bytes without braces and control characters.
 //
-// The error is an *AcquireError and Is one of ErrNotAcquired, ErrQueueFull,
-// ErrUnavailable, ErrInvalidKey, ErrInvalidPolicy, ErrReentrant and
-// ErrClosed. When ctx ended the wait, it Is ErrNotAcquired and ctx's error
-// (ErrUnavailable, if Redis had not answered for 250 ms at ctx's deadline), and
-// Acquire returns at once. After an error nothing stays in Redis, or it
-// is removed in the background within moments.
+// The error is an *AcquireError and Is one of ErrNotAcquired, ErrQueueFull, ErrUnavailable,
+// ErrInvalidKey, ErrInvalidPolicy, ErrReentrant and ErrClosed. When ctx ends the wait,
+// Acquire returns at once, and the error Is ErrNotAcquired and ctx's error. If ctx's
+// deadline has passed, and Redis had refused or had not answered for 250 ms, the error Is
+// ErrUnavailable in the place of ErrNotAcquired. After an error, whatever the call has left
+// in Redis is removed in the background within moments.
 //
 // Once Redis has been out of reach for a second, calls are refused with ErrUnavailable
-// within 250 ms, and so are those that wait already, however long they might still wait.
-// The second begins with the first command of the Locker that finds nobody there or gets
-// no answer; if all its calls wait, that may be up to 800 ms after Redis went away. A
-// policy with Retries: Forever and no Wait goes on waiting until Redis is back, and one
-// with FailOpen runs without the lock, see there. A call that may wait that long waits
-// through a shorter outage, such as a restart.
+// within 250 ms. So are those that wait already, however long they might still wait. The
+// second begins with the first command of the Locker that finds nobody there or gets no
+// answer. If all calls of the Locker wait, that may be up to 800 ms after Redis went away.
+// There are two exceptions. A policy with Retries: Forever and no Wait goes on waiting
+// until Redis is back. One with FailOpen runs without the lock, see Policy.FailOpen. A call
+// that may wait for a second waits through a shorter outage, such as a restart.
 func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (context.Context, *Lease, error) {
 	lease, err := l.acquire(ctx, key, p)
 	return under(ctx, lease, err)

@@ -273,20 +273,21 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 
 type callKey struct{}
 
-// NotAnAnswer says, in the function of Do and in a handler behind a middleware called Idempotent, that what
-// the function returns is for its own caller alone: it is neither kept nor given to others, and the next call runs its function. ctx is the
-// function's context, or one that was made of it. It is for what refuses to do the work, such as a rate limit or a circuit breaker, and for a
-// handler that knows that nothing was done; the middlewares and interceptors of this module that take locks call it for their own
-// refusals. Elsewhere it has no effect.
+// NotAnAnswer says that what the function of Do returns, or what a handler behind a middleware called Idempotent answers, is for its
+// own caller alone. It is neither kept nor given to others, and the next call runs its function. ctx is the function's context, or one
+// that was made of it. Call it where work is refused, as by a rate limit or a circuit breaker, and in a handler that knows that
+// nothing was done. The middlewares and interceptors of this module that take locks call it for their own refusals. Elsewhere it has
+// no effect.
 func NotAnAnswer(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.unkept.Store(true)
 	}
 }
 
-// MarkUncertain says, where NotAnAnswer may be called, that it is not known whether the work was done: a payment provider has not answered in time. What
-// the function returns, or the handler answers, is for its own caller alone. With Flight.Crash Uncertain the next call is told that nobody knows, until
-// Locker.Resolve says what has happened, and otherwise it runs its function. Elsewhere it has no effect. A function of Do may as well return an error
+// MarkUncertain says that it is not known whether the work was done: a payment provider, for example, has not answered in time. It may
+// be called where NotAnAnswer may be called. What the function returns, or the handler answers, is for its own caller alone. With
+// Flight.Crash Uncertain the next call gets ErrUncertain, until Locker.Resolve says what has happened or Flight.UncertainFor is over.
+// With RunAgain the next call runs its function. Elsewhere MarkUncertain has no effect. A function of Do may as well return an error
 // that Is ErrUncertain.
 func MarkUncertain(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {

@@ -11,23 +11,22 @@ import (
 
 // How a Locker ends.
 
-// Close ends the Locker. From now on Acquire returns ErrClosed, also to those who
-// wait. Leases that are held are renewed until they are released, or until ctx ends:
-// then Close releases them, their contexts end with the cause ErrReleased, and what
-// their work gets from Release is ErrLost. So stop the server first, then call Close,
-// with one ctx for both. Leases that were lost are not waited for. After five seconds the log
-// says once what is held.
+// Close ends the Locker. From now on Acquire returns ErrClosed, also to calls that wait.
+// Leases that are held are renewed until they are released, or until ctx ends. Then Close
+// releases them: their contexts end with the cause ErrReleased, and their work gets ErrLost
+// from Release. So stop the server first, then call Close, with one ctx for both. Close
+// does not wait for leases that were lost. After five seconds the log says once what is
+// still held.
 //
 // The error is nil when nothing is left in Redis, also if ctx has ended meanwhile.
-// Otherwise it says how many leases could not be released, and of how many calls that
-// had given up something may be left: such locks end by their TTL.
+// Otherwise it says how many leases could not be released, and how many calls that had
+// given up may have left something. Such locks end by their TTL.
 //
-// When Close returns, no goroutine or connection of the Locker is left (go-redis may
-// take a second more to notice, where a server was down). That is within two or three
-// seconds after ctx has ended, on a quorum within five. An observer or a logger that
-// blocks costs half a second of that; what it was not told by then is dropped, and
-// its goroutine ends when it returns. Later calls wait for the first and return the
-// same.
+// When Close returns, no goroutine or connection of the Locker is left (go-redis may take a
+// second more to notice, where a server was down). Close returns within two or three
+// seconds after ctx has ended, on a quorum within five. An observer or a logger that blocks
+// costs half a second of that. What it was not told by then is dropped, and its goroutine
+// ends when it returns. Later calls wait for the first and return the same.
 func (l *Locker) Close(ctx context.Context) error {
 	l.closeOnce.Do(func() { l.closeErr = l.shutDown(ctx) })
 	return l.closeErr

@@ -20,23 +20,25 @@ import (
 // A Flight says how Do takes its lock, and for whom it keeps the answer.
 type Flight struct {
 	// Policy is that of the lock under which the function runs. Wait bounds the time until a call runs its function or has another
-	// one's answer: let it be longer than the work takes. Without Wait and Retries a call that finds the function running
-	// elsewhere is refused at once. Do refuses Mode Shared, Permits, MinHold, Reentrant, FailOpen, AsyncRelease and Shadow: several
-	// would do the work, or nobody could keep the answer.
+	// call's answer: let it be longer than the work takes. Without Wait and Retries, a call that finds the function of another
+	// call running is refused at once. Do refuses Mode Shared, Permits, MinHold, Reentrant, FailOpen, AsyncRelease and Shadow:
+	// several would do the work, or nobody could keep the answer.
 	Policy Policy
 
-	// Retain says for how long, at most a year, calls that come later get the answer that this one's function makes. Zero: only
-	// those get it that came before it was ready.
+	// Retain says for how long, at most a year, calls that come later get the answer that this call's function makes. Zero means
+	// that only calls that came before the answer was ready get it.
 	Retain time.Duration
 
-	// Crash says what becomes of work whose process dies in the middle, or loses track of it. Zero is RunAgain.
+	// Crash says what the next call does if the process of earlier work has died in the middle of it, or has lost track of it.
+	// Zero means RunAgain.
 	Crash Crash
 
-	// UncertainFor is for how long Uncertain keeps the next call from doing the work again. Zero means seven days.
+	// UncertainFor is for how long Uncertain keeps the next call from doing the work again: from one second to a year. Zero means
+	// seven days.
 	UncertainFor time.Duration
 
-	// Fingerprint is a check that the key was used for the same: the body of a request, where a client has chosen the key. A call
-	// that finds the answer to another fingerprint, within Retain, gets ErrOtherRequest. Redis gets its SHA-256.
+	// Fingerprint checks that the key was used for the same request: it is, for example, the body, where a client has chosen the
+	// key. A call that finds the answer to another fingerprint, within Retain, gets ErrOtherRequest. Redis gets only its SHA-256.
 	Fingerprint []byte
 
 	// MaxAnswer is how many bytes an answer may have in its encoded form. Zero means 32 KiB. Answers lie in
@@ -46,18 +48,19 @@ type Flight struct {
 	// Codec encodes the answer. Nil means JSON.
 	Codec Codec
 
-	// Version names the form of the answer. A call with another version does not get it: see Do.
+	// Version names the form of the answer: at most 64 bytes without blanks. A call with another version gets an error and not the
+	// answer: see Do.
 	Version string
 }
 
-// A Crash says what a call of Do does that finds work which was begun, and of which nobody knows whether it was done.
+// A Crash says what a call of Do does when it finds work that was begun, and nobody knows whether it was done.
 type Crash uint8
 
 const (
-	// RunAgain: it does the work again. So the work is done at least once.
+	// RunAgain: the call does the work again. So the work is done at least once.
 	RunAgain Crash = iota
-	// Uncertain: it is refused with an *UncertainError until Locker.Resolve says what has happened, or UncertainFor is over. So
-	// while Redis forgets nothing the work is begun once.
+	// Uncertain: the call is refused with an *UncertainError, until Locker.Resolve says what has happened or UncertainFor is over.
+	// Until then, and as long as Redis forgets nothing, the work is not begun again.
 	Uncertain
 )
 
@@ -67,16 +70,16 @@ const (
 	mostVersion         = 64
 )
 
-// A Codec encodes answers, and may encrypt them. It is given the key with the policy's prefix, to be used as additional
-// data then, so that one answer cannot be put in the place of another. Its methods may be called concurrently.
+// A Codec encodes answers, and may encrypt them. It is given the key with the policy's prefix. A Codec that encrypts uses it as
+// additional data, so that one answer cannot be put in the place of another. Its methods may be called concurrently.
 type Codec interface {
-	// Name is what a record says it was made with: a word without blanks.
+	// Name returns the word, without blanks, by which a kept answer says what it was made with.
 	Name() string
 
 	// Encode returns the bytes of an answer.
 	Encode(key string, answer any) ([]byte, error)
 
-	// Decode makes an answer of bytes. answer is a pointer to it.
+	// Decode reads an answer from data. answer is a pointer to it.
 	Decode(key string, data []byte, answer any) error
 }
 
@@ -88,46 +91,48 @@ func (jsonCodec) Encode(_ string, answer any) ([]byte, error) { return json.Mars
 
 func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.Unmarshal(data, answer) }
 
-// Do runs fn under the lock of f.Policy.Prefix+key, and gives its answer to all who ask for the same: to the calls of Do that came
-// while fn ran, in whatever process, and until f.Retain is over to later ones.
+// Do runs fn under the lock of f.Policy.Prefix+key, and gives its answer to all who ask for the same: to the calls of Do that
+// came while fn ran, in any process, and to later calls until f.Retain is over.
 //
 //	report, shared, err := lockmw.Do(ctx, locks, "2026-11-27", lockmw.Flight{
 //		Policy: lockmw.Policy{Prefix: "report:", Wait: 10 * time.Second},
 //		Retain: time.Hour,
 //	}, func(ctx context.Context) (string, error) { return "all is well", nil })
 //
-// An error of fn is neither shared nor kept, unlike in x/sync's singleflight: the call that ran fn returns it, and the next one
-// that waits runs fn again. So whatever all shall hear, also a "no", is an answer, and no error.
+// An error of fn is neither shared nor kept, unlike in x/sync's singleflight. The call that ran fn returns the error, and the
+// next call that waits runs its own fn. So return what all shall hear, also a "no", as an answer and not as an error. With
+// NotAnAnswer an answer is for its own caller alone.
 //
-// NotAnAnswer has an answer be for its own caller alone.
+// shared says that the answer is another call's. Such an answer is decoded anew for each call, so that no two have a pointer in
+// common. fn runs in the goroutine of its call, with the values of that call's context, but neither its deadline nor its end.
+// fn's context ends when the lock is lost, after the policy's MaxHold, and when all calls of this process that wait for the
+// answer have left.
 //
-// shared says that fn did not run for this call. The answer is then decoded anew for each call, so that no two have a pointer in
-// common. fn runs in the goroutine of its call, with the values of that call's context and neither its deadline nor its end: fn's
-// context ends when the lock is lost, after the policy's MaxHold, and when all calls of this process that wait for the answer have left.
+// Calls wait in the lock's queue, in the order in which they came, as with Acquire. The calls of one process for the same key
+// and fingerprint stand there once. Policy.Wait bounds the time until a call has an answer, or runs fn. A plain Acquire of the
+// same key waits its turn among them, and gets the lock and no answer.
 //
-// Calls wait in the lock's queue, in the order in which they came, as Acquire does; those of one process for the same key and
-// fingerprint stand there once. Policy.Wait bounds the time until a call has an answer, or runs fn. A plain Acquire of the same key
-// waits its turn among them, and gets the lock and no answer.
+// With RunAgain the work runs at least once. It runs twice if its process dies, or loses its lock, before the answer is kept:
+// the next call runs fn then. With Uncertain the next call is refused instead. The error
 //
-// With RunAgain the work runs at least once, and twice where its process dies, or loses its lock, before the answer is kept: the next call
-// runs fn then. With Uncertain the next call is refused instead. The error
-//
-//   - is fn's, if fn ran and has failed. With Uncertain that says that nothing was done, unless it Is ErrUncertain, or fn's context had ended because
-//     of the lock;
-//   - Is ErrLost, with what fn returned, if the lock was lost while fn ran, and nothing was kept: with RunAgain somebody else may have done
-//     the work;
-//   - is the Codec's, with fn's answer, if the answer cannot be encoded: the calls that wait run fn, and with Uncertain get ErrAnswerNotKept;
-//   - Is ErrAnswerTooLarge, with fn's answer, if that has more than MaxAnswer bytes: calls of this process that came meanwhile have it,
-//     and others run fn, or with Uncertain get ErrAnswerNotKept;
+//   - is fn's, if fn ran and has failed. With Uncertain that says that nothing was done, unless the error Is ErrUncertain, or
+//     fn's context had ended because of the lock;
+//   - Is ErrLost, if the lock was lost while fn ran, and nothing was kept. What fn returned is returned, too. With RunAgain
+//     somebody else may have done the work;
+//   - is the Codec's, if the answer cannot be encoded. fn's answer is returned, too. The calls that wait run fn, or with
+//     Uncertain get ErrAnswerNotKept;
+//   - Is ErrAnswerTooLarge, if fn's answer has more than MaxAnswer bytes. fn's answer is returned, too. Calls of this process
+//     that came meanwhile have it as well. Other calls run fn, or with Uncertain get ErrAnswerNotKept;
 //   - is an *AcquireError that Is ErrOtherRequest, if the answer that is kept is to another fingerprint;
-//   - is an *AcquireError that Is ErrUncertain, if work for the key was begun with Uncertain and nobody knows whether it was done; errors.As
-//     finds the *UncertainError in it;
-//   - is an *AcquireError that Is ErrAnswerNotKept, if the work was done, or discarded by Resolve, and there is no answer to give;
-//   - is another one, if the answer that is kept does not decode, or has another Version or Codec;
+//   - is an *AcquireError that Is ErrUncertain, if work for the key was begun with Uncertain and nobody knows whether it was
+//     done. errors.As finds the *UncertainError in it;
+//   - is an *AcquireError that Is ErrAnswerNotKept, if the work was done, or discarded by Resolve, and there is no answer to
+//     give;
+//   - is an error of another kind, if the answer that is kept cannot be decoded, or has another Version or Codec;
 //   - is Acquire's otherwise, and fn did not run.
 //
-// Where Redis does not confirm within a second that it has the answer, the call returns it all the same, and the lock is kept and
-// the answer tried further in the background.
+// If Redis does not confirm within a second that it has the answer, the call returns the answer all the same, with a nil error.
+// In the background, the lock is kept and the answer is sent again.
 func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(context.Context) (T, error)) (answer T, shared bool, err error) {
 	if err := l.ValidateFlight(f); err != nil {
 		return answer, false, l.Refuse(ctx, f.Policy, err)
@@ -158,28 +163,29 @@ func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(con
 
 // The errors of Do beside those of Acquire and ErrLost.
 var (
-	// ErrOtherRequest: an answer is kept for the key, and it is the answer to another Flight.Fingerprint.
+	// ErrOtherRequest: the answer that is kept for the key is to another Flight.Fingerprint.
 	ErrOtherRequest = errors.New("lockmw: the answer that is kept is to another request")
 
-	// ErrUncertain: work for the key was begun and its process has died, or has lost track of it, and nobody knows whether
-	// the work was done. Do's error has an *UncertainError in it. A function of Do that does not know itself returns an error that Is it.
+	// ErrUncertain: work for the key was begun, and nobody knows whether it was done, because its process has died or has lost
+	// track of it. Do's error has an *UncertainError in it. A function of Do that does not know whether its work was done returns
+	// an error that Is ErrUncertain.
 	ErrUncertain = errors.New("lockmw: it is not known whether the work was done")
 
-	// ErrAnswerNotKept: the work for the key was done, and its answer cannot be given again.
+	// ErrAnswerNotKept: the work for the key was done, or discarded by Resolve, and there is no answer to give.
 	ErrAnswerNotKept = errors.New("lockmw: the work was done, and its answer was not kept")
 
 	// ErrAnswerTooLarge: the answer has more bytes than Flight.MaxAnswer, and is not kept.
 	ErrAnswerTooLarge = errors.New("lockmw: answer is too large to be kept")
 )
 
-// An UncertainError says which work was begun, and has neither an answer nor anybody who is at it.
+// An UncertainError says which work was begun, has no answer, and has nobody at it any more.
 type UncertainError struct {
 	Key   string    // with the policy's prefix
 	ID    string    // of the work, for Locker.Resolve
 	Since time.Time // when it was begun, by Redis's clock
 }
 
-// Error names the key, so it is not for clients.
+// Error names the key, so do not send it to clients.
 func (e *UncertainError) Error() string {
 	return fmt.Sprintf("%v: %q, work %s, which was begun at %s", ErrUncertain, e.Key, e.ID, e.Since.UTC().Format(time.RFC3339))
 }
@@ -187,8 +193,8 @@ func (e *UncertainError) Error() string {
 // Unwrap returns ErrUncertain.
 func (e *UncertainError) Unwrap() error { return ErrUncertain }
 
-// ValidateFlight returns nil, or an ErrInvalidPolicy: what Do refuses f for on this Locker. The middlewares and interceptors called
-// Idempotent call it, so that such a mistake shows at the start.
+// ValidateFlight returns nil if Do takes f on this Locker. Otherwise the error Is ErrInvalidPolicy, and says what Do refuses.
+// The middlewares and interceptors called Idempotent call it, so that such a mistake shows at the start.
 func (l *Locker) ValidateFlight(f Flight) error {
 	if err := l.Validate(f.Policy); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/kit/internal/retry"
 )
 
-// ErrResign is what the function of Leader.Run returns, or wraps, to have Run end: the
+// ErrResign ends Leader.Run: its function returns ErrResign, or an error that wraps it. The
 // leader goes, and this process campaigns no more. Run returns the function's error.
 var ErrResign = errors.New("lockmw: leadership was resigned")
 
@@ -18,8 +18,9 @@ var ErrResign = errors.New("lockmw: leadership was resigned")
 // jitter, until it campaigns again.
 const longestCampaignPause = 5 * time.Second
 
-// A Leader elects one process of many: of all Leaders of one key and namespace, one at
-// most leads at a time, while Redis keeps its word. Locker.Leader makes it; its methods are safe for concurrent use.
+// A Leader elects one process of many: of all Leaders of one key and namespace, at most one
+// leads at a time, while Redis keeps its word. Locker.Leader makes it. Its methods are safe for
+// concurrent use.
 type Leader struct {
 	locker  *Locker
 	key     string
@@ -28,14 +29,14 @@ type Leader struct {
 	lease   atomic.Pointer[Lease] // the last one under which Run's function ran
 }
 
-// Leader returns a Leader for the lock of p.Prefix+key. It sends nothing to Redis. A
-// leader that has crashed is followed by another one when p.TTL is over, which is what
-// to choose it by: 5 s is a good value. p.RetryInterval is the first pause before a new
-// campaign.
+// Leader returns a Leader for the lock of p.Prefix+key. It sends nothing to Redis. If a leader
+// crashes, another one follows when p.TTL is over, so choose p.TTL by that: 5 s is a good value.
+// p.RetryInterval is the first pause before a new campaign.
 //
-// It panics if p is invalid, or has a field that an election cannot have: Wait, and Retries
-// other than Forever, because Run campaigns for as long as its context lives; FailOpen, Permits, Mode
-// Shared, Shadow and Reentrant, because there would be several leaders.
+// Leader panics if key or p is invalid, or if p has a field that an election cannot have. Wait
+// is one, and Retries other than Forever, because Run campaigns for as long as its context
+// lives. FailOpen, Permits, Mode Shared, Shadow and Reentrant are others, because there would be
+// several leaders.
 func (l *Locker) Leader(key string, p Policy) *Leader {
 	if err := errors.Join(validateKey(key), l.Validate(p), electable(p)); err != nil {
 		panic("lockmw: Leader: " + err.Error())
@@ -67,24 +68,25 @@ func electable(p Policy) error {
 	return nil
 }
 
-// Run campaigns until this process leads, and runs fn while it does, under the lease of the
-// lock: fn gets the lease's context, which ends before another process can lead, and must
-// return soon after that. FromContext finds the lease, whose Fence grows from leader to
-// leader.
+// Run campaigns until this process leads. While it leads, Run runs fn under the lease of the
+// lock. fn gets the lease's context, which ends before another process can lead, and must return
+// soon after that. FromContext finds the lease. Its Fence grows from leader to leader, except on
+// a quorum.
 //
 // Run ends
 //
 //   - when fn returns nil, while it still leads, with nil;
 //   - when fn returns an error that Is ErrResign, with that error;
 //   - when ctx ends, with fn's error, or if fn does not run, with ctx's cause;
-//   - with ErrClosed, when the Locker is closed;
-//   - with ErrReentrant, when ctx holds the lock already.
+//   - when the Locker is closed, with an error that Is ErrClosed;
+//   - when ctx holds the lock already, with an error that Is ErrReentrant.
 //
-// The lock has been given back when Run ends. Run does not end, but campaigns again after a
-// pause, when leadership was lost or MaxHold has passed, whatever fn returned, and when fn
-// returned another error, which is logged. The pause grows from RetryInterval to 5 s while
-// terms are short, with jitter. A panic of fn ends leadership and goes on. A Leader runs once at a time: a call
-// while another one is under way is an error.
+// Before Run ends, it gives the lock back. In all other cases Run pauses and campaigns again:
+// when leadership was lost or MaxHold has passed, whatever else fn returned; when the lock
+// cannot be asked for; and when fn returned another error, which is logged. While terms are
+// short, the pause grows from RetryInterval to 5 s; up to as much again is added at random. A
+// panic of fn ends leadership and goes on. A Leader runs once at a time: a call of Run while
+// another one is under way returns an error.
 func (e *Leader) Run(ctx context.Context, fn func(ctx context.Context) error) error {
 	if !e.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("lockmw: leader %q: Run is under way already", e.policy.Prefix+e.key)
@@ -150,9 +152,9 @@ func (e *Leader) rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// IsLeader reports whether this process leads now: Run's function runs, and its lock is
-// held for some 50 ms more at least. It asks the machine's clocks and not Redis. It is
-// false before another process can lead.
+// IsLeader reports whether this process leads now: Run's function runs, and its lock is held for
+// some 50 ms more at least. It asks the machine's clocks and not Redis. It is false before
+// another process can lead.
 func (e *Leader) IsLeader() bool {
 	lease := e.lease.Load()
 	return lease != nil && lease.Valid()

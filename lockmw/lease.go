@@ -10,11 +10,11 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// A Lease is a lock that is held, and the only thing that can give it back.
-// Its methods are safe for concurrent use.
+// A Lease is a lock that is held, and the only thing that can give it back. Its methods are
+// safe for concurrent use.
 //
-// A nil Lease, as FromContext returns it where there is none, is no lock: it is never Valid,
-// and each method says what else it returns. None of them panics.
+// A nil Lease is no lock: FromContext returns it where there is none. It is never Valid, and
+// each method says what else it returns. No method of a nil Lease panics.
 type Lease struct {
 	locker    *Locker
 	ref       store.Ref
@@ -127,12 +127,17 @@ func (l *Lease) limit(max time.Duration) {
 	}
 }
 
-// Context returns the context that Acquire has returned: the one to run the work
-// with, a child of the context that Acquire was called with. It ends with the cause
-// ErrLost when the lock is lost: before somebody else can have it, unless Redis has forgotten
-// it or it was released by force; with ErrMaxHold when the policy's
-// MaxHold has passed, with ErrReleased at the release, or with its parent. That of a nil Lease
-// has ended, with the cause ErrLost: no work runs under a lock that is not there.
+// Context returns the context that Acquire has returned: the one to run the work with. It is a
+// child of the context that Acquire was called with. It ends
+//
+//   - with a cause that Is ErrLost, when the lock is lost: before somebody else can have it,
+//     unless Redis has forgotten it or it was released by force;
+//   - with the cause ErrMaxHold, when the policy's MaxHold has passed;
+//   - with the cause ErrReleased, at the release;
+//   - with its parent.
+//
+// The context of a nil Lease has ended, with the cause ErrLost: no work runs under a lock that
+// is not there.
 func (l *Lease) Context() context.Context {
 	if l == nil {
 		return noLease
@@ -147,8 +152,8 @@ var noLease = func() context.Context {
 	return ctx
 }()
 
-// Key returns what is locked: the policy's prefix and the key. For several keys, it
-// is all of them, sorted and joined by ", ", to be read by people. It is empty for a nil Lease.
+// Key returns what is locked: the policy's prefix and the key. For several keys it returns all
+// of them, sorted and joined by ", ", for people to read. For a nil Lease it is empty.
 func (l *Lease) Key() string {
 	if l == nil {
 		return ""
@@ -156,16 +161,17 @@ func (l *Lease) Key() string {
 	return l.ref.Key
 }
 
-// Fence returns a positive number that strictly increases from one holder of the key
-// to the next, for resources that refuse a lower one than they have seen. It says
-// nothing else: it does not count holders. A lease that has joined another one, by
-// Policy.Reentrant, has the fence of that.
+// Fence returns a positive number that strictly increases from one holder of the key to the
+// next. It is for resources that refuse a number lower than they have seen. It says nothing
+// else: it does not count holders. A lease that has joined another one (Policy.Reentrant) has
+// that one's fence.
 //
-// Fences follow the clock of Redis's server. They do not grow where that is set back by a
-// step while nobody holds the key: never do so, slew it.
+// Fences follow the clock of Redis's server. They do not grow if that clock is set back by a
+// step while nobody holds the key. Never set it back: slew it.
 //
-// It is 0 where no lock is held because the policy failed open or is in shadow, or a setting says off (AllowOff), on a quorum, for a nil Lease, and
-// for several keys, which have one each: see FenceOf.
+// Fence is 0 where no lock is held: the policy failed open or is in shadow, or a setting says
+// off (AllowOff). It is also 0 on a quorum, for a nil Lease, and for several keys, each of
+// which has its own: see FenceOf.
 func (l *Lease) Fence() int64 {
 	if l == nil {
 		return 0
@@ -173,20 +179,21 @@ func (l *Lease) Fence() int64 {
 	return l.fence
 }
 
-// Valid reports whether the lock is still held by this lease, and will be for some
-// 50 ms at least: call it right before a side effect. It asks the machine's clocks and
-// not Redis. It takes the time that passed on both of them, so it notices that the
-// process or the whole machine was stopped. Once false it stays false; it is false
-// after the release, and when MaxHold has passed. Where the policy failed open or is in shadow, or a setting says off, it is
-// until then: no lock can be lost. It is false for a nil Lease.
+// Valid reports whether this lease still holds the lock, and will for some 50 ms at least.
+// Call it right before a side effect. It asks the machine's clocks and not Redis. It takes the
+// larger of the times that passed on the monotonic and the wall clock, so it notices that the
+// process or the whole machine was stopped. Once Valid is false, it stays false. It is false
+// after the release, and when MaxHold has passed. If the policy failed open or is in shadow,
+// or a setting says off, it is true until then: no lock can be lost. It is false for a nil
+// Lease.
 func (l *Lease) Valid() bool {
 	return l != nil && l.has.trusted() && l.holds(held)
 }
 
-// ValidUntil returns when the lock can no longer be relied on, if no renewal comes
-// before; of several keys, when the first of them cannot. The lease's context ends
-// earlier than that, by a tenth of the TTL and at least by 50 ms. ValidUntil is the zero
-// time where the policy failed open or is in shadow, or a setting says off, and for a nil Lease.
+// ValidUntil returns when the lock can no longer be relied on, if no renewal comes before. For
+// several keys it is the earliest of their times. The lease's context ends before that, by a
+// tenth of the TTL and at least by 50 ms. ValidUntil is the zero time where the policy failed
+// open or is in shadow, or a setting says off, and for a nil Lease.
 func (l *Lease) ValidUntil() time.Time {
 	if l == nil {
 		return time.Time{}
@@ -349,10 +356,10 @@ func (c leaseContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// FromContext returns the lease that ctx belongs to: in a handler behind a middleware
-// or an interceptor, in the function that WithLock runs, and with the context that
-// Acquire returned. Of nested leases it is the innermost. The lease may have ended.
-// Without a lease it returns nil and false.
+// FromContext returns the lease that ctx belongs to. It finds one in a handler behind a
+// middleware or an interceptor, in the function that WithLock runs, and with the context that
+// Acquire returned. Of nested leases it returns the innermost. The lease may have ended. If
+// there is no lease, it returns nil and false.
 func FromContext(ctx context.Context) (*Lease, bool) {
 	l, ok := ctx.Value(leaseKey{}).(*Lease)
 	return l, ok

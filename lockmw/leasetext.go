@@ -20,8 +20,8 @@ const (
 )
 
 // String describes the lease for people: what it locks, whether it is held, for how long it
-// was held and how long it can be relied on without a renewal. The token, with which
-// the lock could be released, is not in it.
+// was held, and how long it can be relied on without a renewal. It does not show the token,
+// with which the lock could be released.
 func (l *Lease) String() string {
 	if l == nil {
 		return "no lease"
@@ -45,8 +45,8 @@ func (l *Lease) String() string {
 	return text.String()
 }
 
-// Format implements fmt.Formatter: whatever the verb, what is printed is String. With %d
-// or %#v, fmt would print the fields, one of which is the token.
+// Format implements fmt.Formatter: whatever the verb, it prints String. Without it, fmt
+// would print the fields for %d or %#v, and one of them is the token.
 func (l *Lease) Format(f fmt.State, verb rune) {
 	switch verb {
 	case 'q', 'x', 'X': // of a string
@@ -56,8 +56,8 @@ func (l *Lease) Format(f fmt.State, verb rune) {
 	fmt.Fprintf(f, fmt.FormatString(f, verb), l.String())
 }
 
-// LogValue implements slog.LogValuer. It says what String says, in attributes: name,
-// key, state, held, valid and fence.
+// LogValue implements slog.LogValuer. It has what String says in the attributes name, key,
+// state, held, valid and fence. Of a nil Lease it is String.
 func (l *Lease) LogValue() slog.Value {
 	if l == nil {
 		return slog.StringValue(l.String())

@@ -61,9 +61,10 @@ type reporting struct {
 	recent    recent.Log     // for operators
 }
 
-// Validate returns nil, or an ErrInvalidPolicy: what Policy.Validate says, or that
-// this Locker cannot keep p, as a quorum cannot bound permits. The constructors of
-// middlewares and interceptors call it, so that such a mistake shows at the start.
+// Validate returns nil if p can be used with this Locker. Otherwise the error Is
+// ErrInvalidPolicy. It is that of Policy.Validate, or says what this Locker cannot do: a
+// quorum, for example, cannot bound permits. The constructors of middlewares and
+// interceptors call Validate, so that such a mistake shows at the start.
 func (l *Locker) Validate(p Policy) error {
 	if err := p.Validate(); err != nil {
 		return err

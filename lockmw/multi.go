@@ -13,20 +13,19 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// AcquireAll takes the locks of all keys, or none, and returns one lease for
-// them: losing one of the locks ends it. The keys are sorted and their
-// duplicates removed, so callers that name the same keys in different orders
-// never wait for each other in a circle. Where nobody else wants any of them
-// they are taken in one round trip on one server without WithReplicaAcks; otherwise one after
-// the other, each in its own queue. Wait and Retries bound the wait for all of them together. MaxHold and
-// MinHold count from when all are held. Release gives all of them back at the same
-// time.
+// AcquireAll takes the locks of all keys, or none. It returns one lease for them, which
+// ends when one of the locks is lost. The keys are sorted and their duplicates removed.
+// So callers that name the same keys in different orders never wait for each other in a
+// circle. If nobody else wants any of the keys, they are taken in one round trip, on one
+// server without WithReplicaAcks. Otherwise they are taken one after the other, each in
+// its own queue. Wait and Retries bound the wait for all of them together. MaxHold and
+// MinHold count from when all are held. Release gives all of them back at the same time.
 //
-// The context is the lease's, as with Acquire. The errors are those of Acquire; the
+// The context is the lease's, as with Acquire. The errors are those of Acquire, and the
 // AcquireError names the key that could not be had. Without any key the error Is
-// ErrInvalidPolicy. If a lock is lost while others are still waited for, it Is
-// ErrUnavailable. With FailOpen each key is asked for: the work may run with the locks
-// of some and without those of others.
+// ErrInvalidPolicy. If a lock is lost while others are still waited for, the error Is
+// ErrUnavailable. With FailOpen each key is asked for by itself, so the work may run with
+// the locks of some keys and without those of others.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (context.Context, *Lease, error) {
 	lease, err := l.acquireAll(ctx, keys, p)
 	return under(ctx, lease, err)

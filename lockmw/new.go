@@ -17,24 +17,26 @@ import (
 
 // How a Locker begins, and what it does once.
 
-// New returns a Locker that keeps its locks in the Redis of client: a single
-// server (*redis.Client), a master watched by Sentinels (a *redis.Client too, from
-// redis.NewFailoverClient) or a Cluster (*redis.ClusterClient). A proxy that spreads
-// keys over servers (twemproxy, Envoy) looks like a single server, and would give one
-// key two owners: do not put one in between.
+// New returns a Locker that keeps its locks in the Redis of client: a single server
+// (*redis.Client), a master watched by Sentinels (a *redis.Client from
+// redis.NewFailoverClient), or a Cluster (*redis.ClusterClient). Do not put a proxy in
+// between that spreads keys over servers (twemproxy, Envoy). It looks like a single
+// server, and would give one key two owners.
 //
-// The error says which argument is wrong: a nil client, a *redis.Ring, which gives
-// one key two owners when a shard fails, a client that reads from replicas, or what
-// an option was given.
+// The error says which argument is wrong: a nil client; a *redis.Ring, which gives one
+// key two owners when a shard fails; a client that reads from replicas; or what an option
+// was given.
 //
-// The Locker opens connections of its own with client's addresses, TLS and
-// credentials, so that locks are renewed while the application has exhausted
-// its pool. It reaches Redis when the first lock is asked for, and with SettingsInRedis at once, in the background: New waits for no
-// answer, and a Redis that is down does not keep a service from starting. While
-// Redis cannot be reached the Locker asks a few times a second whether it is
-// back, until Close. The client stays the caller's: Close does not close it. A
-// client that is closed before the Locker does no harm, except with Sentinels, which
-// nobody is left to ask then: locks stay with the last known master.
+// The Locker opens connections of its own, with client's addresses, TLS and credentials.
+// So it renews locks even while the application has exhausted its pool. New waits for no
+// answer from Redis: a Redis that is down does not keep a service from starting. The
+// Locker reaches Redis when the first lock is asked for; with SettingsInRedis it does so
+// at once, in the background. While Redis cannot be reached, the Locker asks a few times
+// a second whether it is back, until Close.
+//
+// The client stays the caller's: Close does not close it. Closing the client before the
+// Locker does no harm, except with Sentinels: nobody is left then to ask them, and locks
+// stay with the last known master.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	o, err := gather(opts)
 	if err != nil {

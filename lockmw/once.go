@@ -9,22 +9,25 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// Once runs fn under the lock of p.Prefix+key, unless others hold it: then ran is false
-// and err nil, because somebody does the work, or has just done it. So of all processes
-// that come with the same job at the same time one runs it. Give p a MinHold that is
-// longer than their clocks differ, or one that comes late finds the job done and the lock
-// free, and runs it again; and a MinHoldOnError if a failed job shall not be tried by the
-// next one, either.
+// Once runs fn under the lock of p.Prefix+key, unless others hold the lock or the key cools
+// down. In these two cases ran is false and err is nil: somebody does the work, or has just done
+// it. So if many processes come with the same job at the same time, one of them runs it.
 //
-// Once fn has run, err is what Locker.WithLock returns. If fn did not run, ran is false; err
-// is nil then where others hold the lock, and otherwise Acquire's. After ErrUnavailable
-// nobody can know whether the job runs elsewhere. A policy with Wait or Retries is refused
-// with ErrInvalidPolicy: whoever waited would run the job after the others. So is one whose
-// Mode is Shared, or that has Permits or Shadow: all who come would run the job.
-// With FailOpen every process runs it while Redis is away. A quorum is
-// asked again, after each RetryInterval and eight times at most, where others may have had
-// no majority either. Observers are told EventSkipped, not EventRefused, of a job that
-// others hold, and nothing is logged.
+// Give p a MinHold that is longer than the clocks of the processes differ. Otherwise a process
+// that comes late finds the job done and the lock free, and runs the job again. Set
+// MinHoldOnError, too, if the next process shall not try a failed job, either.
+//
+// Once fn has run, err is what Locker.WithLock returns. If fn did not run for another reason
+// than these two, ran is false and err is Acquire's. After ErrUnavailable nobody can know
+// whether the job runs elsewhere.
+//
+// A policy with Wait or Retries is refused with ErrInvalidPolicy: whoever waited would run the
+// job after the others. So is a policy with Permits, Shadow or Mode Shared: all who come would
+// run the job. With FailOpen every process runs the job while Redis is away. On a quorum, each
+// of those who ask at the same time may get some votes, and none a majority. Then Once asks
+// again after each RetryInterval, eight times in all at most. Where others hold the job's lock,
+// or the key cools down, observers are told EventSkipped and not EventRefused, and nothing is
+// logged.
 func (l *Locker) Once(ctx context.Context, key string, p Policy, fn func(ctx context.Context) error) (ran bool, err error) {
 	switch {
 	case p.Shadow:

@@ -21,8 +21,8 @@ const (
 	maxInstanceLen   = 64  // bytes
 )
 
-// An Option changes how a Locker behaves. Where an option is given something wrong,
-// New and NewQuorum return the error.
+// An Option changes how a Locker behaves. If an option was given something wrong, New and
+// NewQuorum return the error.
 type Option func(*options) error
 
 type options struct {
@@ -62,11 +62,13 @@ func gather(opts []Option) (options, error) {
 	return o, nil
 }
 
-// WithNamespace sets what all Redis keys and channels begin with: the lock of key k is
-// the Redis key "<ns>:{<prefix><k>}". Lockers exclude each other only within one
-// namespace. It is 1 to 128 bytes without braces and control characters. The default
-// is "lock". "<ns>:shadow" is for policies with Shadow. "lockmw", and what begins with "lockmw:", is refused: there lie the settings of all
-// namespaces (SettingsInRedis), and a service may write below its namespace.
+// WithNamespace sets what all Redis keys and channels begin with: the lock of key k is the
+// Redis key "<ns>:{<prefix><k>}". Lockers exclude each other only within one namespace. ns is
+// 1 to 128 bytes without braces and control characters. The default is "lock".
+//
+// The namespace "<ns>:shadow" is for policies with Shadow. The name "lockmw", and every name
+// that begins with "lockmw:", is refused. The settings of all namespaces lie there
+// (SettingsInRedis). A service may write below its own namespace, and must not write those.
 func WithNamespace(ns string) Option {
 	return func(o *options) error {
 		if ns == "" {
@@ -86,10 +88,10 @@ func WithNamespace(ns string) Option {
 	}
 }
 
-// WithInstance says what this process is called, for Info and AcquireError.Holder: its pod,
-// or whatever it is found by. It is 1 to 64 bytes of printable UTF-8. New adds ten random
-// letters and digits, because no two Lockers may be called the same. The default is the host's name
-// and the number of the process.
+// WithInstance says what this process is called, for Info and AcquireError.Holder: its pod, or
+// whatever people find it by. name is 1 to 64 bytes of printable UTF-8. New and NewQuorum add
+// ten random letters and digits, because no two Lockers may be called the same. The default is
+// the host's name and the number of the process.
 func WithInstance(name string) Option {
 	return func(o *options) error {
 		switch {
@@ -116,12 +118,15 @@ func defaultInstance() string {
 	return host[:min(len(host), maxInstanceLen-len(pid))] + pid
 }
 
-// WithNote has each lock carry a short text about the call that has it, such as the id of
-// a request or a trace, for operators: Inspect and List show it as Holder.Note and Waiter.Note, and the error, the log line and the event of
-// a call that is refused name it. No client is told. note is called by each Acquire, with its context, before Redis is
-// asked, and must be safe for concurrent use; an empty text is no note. It is part of what
-// Redis keeps: of a long one the first 128 bytes. Where leases of this process follow one
-// another without Redis's knowing, it is for up to a second that of the first.
+// WithNote gives each lock a short text about the call that has it, such as the id of a
+// request or a trace. It is for operators: Inspect and List show it as Holder.Note and
+// Waiter.Note. When another call is refused, its error, log line and event have the holder's
+// note. No client is told.
+//
+// Acquire calls note with its own context, before it asks Redis. note must be safe for
+// concurrent use. An empty text is no note. Redis keeps the first 128 bytes of the text. Where
+// leases of this process follow one another without Redis's knowing, Redis has the note of the
+// first one, for up to a second.
 func WithNote(note func(ctx context.Context) string) Option {
 	return func(o *options) error {
 		if note == nil {
@@ -132,22 +137,36 @@ func WithNote(note func(ctx context.Context) string) Option {
 	}
 }
 
-// WithLogger sets where the Locker reports what an operator should know: refusals (of each
-// Name and code the first, and then at most one a second; of a key that no request of its
-// route can have, one line as long as the program runs; of all together at most 100 a second),
-// leases that were lost or are held for too long, releases that failed, work that runs without
-// its lock, policies in shadow and what would have come of their calls, a lack of messages, settings of the server that endanger locks. A Redis that
-// cannot be reached shows in these lines. Renewals that fail are told to observers alone. It
-// logs keys, never tokens.
+// WithLogger sets where the Locker logs what an operator should know:
 //
-// By default only mistakes of the program, uncertain work and policies in shadow are logged: refusals whose code is CodeMisuse or
-// CodeIdempotencyUncertain, of the latter one line for each work, a line a minute for each Name with Policy.Shadow, and a panic of an observer. They go to the logger that is slog.Default() when New is called. A logger over
-// slog.DiscardHandler silences them, too.
+//   - refusals: for each Name and code the first one, and then at most one a second. A key
+//     that no request of its route can have gets one line for as long as the program runs. All
+//     refusals together get at most 100 lines a second;
+//   - leases that were lost or are held for too long, and releases that failed;
+//   - work that runs without its lock;
+//   - policies in shadow, and what would have come of their calls;
+//   - live settings (WithSettings), and what operators do by hand;
+//   - a missing subscription to releases, and settings of the server that endanger locks.
 //
-// Lines are written in the background, one after the other: a logger that is slow or
-// blocks holds up no lock. They wait in one queue with the events that WithObserver tells in the
-// background, and so are late where an observer blocks there. Where more than 16,384 lines and events together wait,
-// further ones are dropped, and counted in a later line.
+// If Redis cannot be reached, that shows in these lines. Renewals that fail are told to
+// observers alone. The log has keys, and never tokens.
+//
+// Without WithLogger, the log has only what somebody has to look at:
+//
+//   - mistakes of the program: refusals with CodeMisuse, tickets that could not be issued, and
+//     a panic of an observer;
+//   - uncertain work: refusals with CodeIdempotencyUncertain, one line for each work;
+//   - policies with Shadow, one line a minute for each Name;
+//   - settings that say off, one line a minute for each, and a SettingsFile that cannot be
+//     read.
+//
+// These lines go to the logger that is slog.Default() when New is called. To silence them too,
+// give WithLogger a logger over slog.DiscardHandler.
+//
+// Lines are written in the background, one after the other. So a logger that is slow or blocks
+// holds up no lock. The lines wait in one queue with the events that WithObserver tells in the
+// background, so they are late where an observer blocks there. If more than 16,384 lines and
+// events wait together, further ones are dropped, and a later line says how many.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) error {
 		if logger == nil {
@@ -158,18 +177,19 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithObserver has observer called with every Event. The option may be given more than
-// once: the observers are called one after the other, in the order of the options. They
-// are called from many goroutines at the same time, for different leases, and should
-// return soon.
+// WithObserver has observer called with every Event. The option may be given more than once:
+// the observers are called one after the other, in the order of the options. They are called
+// from many goroutines at the same time, for different leases, and should return soon.
 //
-// What Acquire or Release brought about is told before it returns: acquired, handed
-// over, refused, failed open, released. An observer that blocks there holds up this
-// call and nothing else (if it is about to return a lease, the lock is held meanwhile).
-// All other events are told in the background, in their order, one after the other: an
-// observer that blocks there delays those that follow, and the log. Where more than 16,384 of them
-// and lines of the log wait, further ones are dropped, and counted in a log line. A panic of an observer
-// is recovered; the first one is logged.
+// Some events are told before the call that brought them about returns: acquired, handed over,
+// refused, failed open, switched off, skipped, answered, released (unless Close did it),
+// released by force, and resolved. An observer that blocks there holds up this call and
+// nothing else. If the call is about to return a lease, the lock is held meanwhile.
+//
+// All other events are told in the background, in their order, one after the other. An
+// observer that blocks there delays the events that follow, and the log. If more than 16,384
+// events and lines of the log wait together, further ones are dropped. With WithLogger, a log
+// line says how many. A panic of an observer is recovered; the first one is logged.
 func WithObserver(observer func(context.Context, Event)) Option {
 	return func(o *options) error {
 		if observer == nil {
@@ -180,10 +200,10 @@ func WithObserver(observer func(context.Context, Event)) Option {
 	}
 }
 
-// WithStats has New and NewQuorum call begin with a function that returns the Locker's Stats, for gauges
-// that are read again and again. Close calls the stop that begin returned, unless it is
-// nil, before it returns; Stats may be read until then and after it. The option may be
-// given more than once.
+// WithStats has New and NewQuorum call begin with a function that returns the Locker's Stats.
+// It is for gauges that are read again and again. Before Close returns, it calls the stop that
+// begin returned, unless that is nil. Stats may be read until then, and afterwards. The option
+// may be given more than once.
 func WithStats(begin func(read func() Stats) (stop func())) Option {
 	return func(o *options) error {
 		if begin == nil {
@@ -194,8 +214,8 @@ func WithStats(begin func(read func() Stats) (stop func())) Option {
 	}
 }
 
-// Options makes one Option of several, which are applied in their order: for packages that
-// observe Lockers and offer it as one Option.
+// Options makes one Option of several, which are applied in their order. It is for packages
+// that observe Lockers and offer that as one Option.
 func Options(opts ...Option) Option {
 	return func(o *options) error {
 		for i, opt := range opts {
@@ -210,7 +230,7 @@ func Options(opts ...Option) Option {
 	}
 }
 
-// Failed makes an Option with which New and NewQuorum return err: for packages whose own
+// Failed makes an Option with which New and NewQuorum return err. It is for packages whose own
 // options were given something wrong.
 func Failed(err error) Option {
 	return func(*options) error {
@@ -221,9 +241,9 @@ func Failed(err error) Option {
 	}
 }
 
-// WithMaxWaiters bounds how many calls of Acquire may wait in this Locker, for one key
-// and in total. One more gets ErrQueueFull, unless the lock is free. The defaults are
-// 1000 and 10,000. perKey must be at least 1, and total at least perKey.
+// WithMaxWaiters limits how many calls may wait in this Locker, for one key and in total. A
+// further call gets ErrQueueFull, unless the lock is free. The defaults are 1000 and 10,000.
+// perKey must be at least 1, and total at least perKey.
 func WithMaxWaiters(perKey, total int) Option {
 	return func(o *options) error {
 		switch {

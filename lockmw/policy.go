@@ -38,10 +38,9 @@ type Mode uint8
 const (
 	// Exclusive: one holder, or as many as Policy.Permits says.
 	Exclusive Mode = iota
-	// Shared: a reader. Many Shared holders, or one Exclusive, have the key at a
-	// time. Readers and writers stand in one queue: a waiting writer keeps later
-	// readers out, and a writer's release lets all readers at the head of the queue
-	// in together.
+	// Shared: a reader. At a time the key has either many Shared holders or one Exclusive holder.
+	// Readers and writers stand in one queue, so a waiting writer keeps later readers out. The release
+	// of a writer lets all readers at the head of the queue in together.
 	Shared
 )
 
@@ -76,163 +75,180 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return fmt.Errorf("lockmw: mode %q is neither %q nor %q", text, Exclusive, Shared)
 }
 
-// A Policy says how a lock is taken and kept. It is a plain value without
-// state: one Policy serves any number of calls, at the same time too.
+// A Policy says how a lock is taken and kept. It is a plain value without state: one Policy serves
+// any number of calls, also at the same time.
 //
-// Waiting ends at whichever of Wait, Retries and the context ends first. With
-// neither Wait nor Retries there is one attempt.
+// Waiting ends when the first of these ends: Wait, Retries, the context. With neither Wait nor
+// Retries there is one attempt.
 type Policy struct {
-	// Name is what the lock is called in metrics, logs and errors: at most 256
-	// bytes of UTF-8 without control characters. It is no part of what is locked.
-	// Choose one of few, such as "pay": metrics are labelled by it, and what is
-	// known of how long locks are held is kept for each. Zero means the Prefix.
+	// Name is what the lock is called in metrics, logs and errors: at most 256 bytes of UTF-8 without
+	// control characters. It is no part of what is locked. Choose one of few, such as "pay": it is a
+	// label of metrics, and the Locker remembers for each Name how long its locks are held. Zero means
+	// the Prefix.
 	Name string
 
-	// Prefix is put before the key, verbatim: at most 256 bytes, no braces or
-	// control characters, and no verb of package fmt such as %s, which nobody fills in. It is a part of what is locked: policies exclude each
-	// other where prefix and key are the same. One that is no UTF-8 needs a Name.
-	// Zero means no prefix.
+	// Prefix is put before the key, verbatim, and is a part of what is locked. It has at most
+	// 256 bytes, no braces or control characters, and no verb of package fmt such as %s, which nobody
+	// fills in. Policies exclude each other where prefix and key together are the same. A prefix that
+	// is not UTF-8 needs a Name. Zero means no prefix.
 	Prefix string
 
-	// TTL is how long Redis keeps the lock without a renewal, from 100 ms to ten years.
-	// While the lease is held it is renewed after about a third of that, so work
-	// may take longer than the TTL. The lock of a holder that has crashed comes
-	// free when the TTL is over. Zero means 30 s.
+	// TTL is how long Redis keeps the lock without a renewal, from 100 ms to ten years. While the
+	// lease is held, it is renewed after about a third of the TTL, so work may take longer than that.
+	// If the holder crashes, the lock comes free when the TTL is over. Zero means 30 s.
 	TTL time.Duration
 
-	// Wait is the longest time to wait for the lock. Zero means not limited
-	// by this field.
+	// Wait is the longest time to wait for the lock. Zero means that this field sets no limit.
 	Wait time.Duration
 
-	// Retries is for how many retry intervals to wait, one after the other. A
-	// release hands the lock to the first waiter at once, in the middle of an
-	// interval. Forever means no limit; without Wait and FailOpen the call then also
-	// waits while Redis cannot be reached, however long that takes. Zero means not
-	// limited by this field.
+	// Retries is how many retry intervals to wait, one after the other. A release hands the lock to
+	// the first waiter at once, also in the middle of an interval. Forever means no limit. With
+	// Forever, and without Wait and FailOpen, a call waits even while Redis cannot be reached, however
+	// long that takes. Zero means that this field sets no limit.
 	Retries int
 
-	// RetryInterval is the pause between two retries. Each is drawn anew from
-	// [interval, 2·interval), so that waiters do not ask at the same moments. Retries
-	// find what a release cannot tell a waiter, such as a holder that has crashed.
-	// Without Wait and Retries nothing is tried again, so it does nothing then, but in
-	// Leader, and in Once on a quorum. Zero means 100 ms.
+	// RetryInterval is the pause between two retries. Each pause is drawn anew from
+	// [interval, 2·interval), so that waiters do not ask at the same moments. Retries find what a
+	// release cannot tell a waiter, such as a holder that has crashed. Without Wait and Retries
+	// nothing is tried again, so the field does nothing, except in Leader, and in Once on a quorum.
+	// Zero means 100 ms.
 	RetryInterval time.Duration
 
-	// MaxHold ends the lease's context (cause ErrMaxHold) and its renewal after this
-	// long. The lock is held until it is released, or what is left of its TTL is
-	// over. Zero means no cap.
+	// MaxHold is how long work may go on under the lock. When that has passed, the lease's context
+	// ends (cause ErrMaxHold), and renewal stops. The lock is still held until it is released, or what
+	// is left of its TTL is over. Zero means no limit.
 	MaxHold time.Duration
 
-	// MinHold keeps the key taken at least this long after it was acquired, even
-	// when it is released sooner or its holder crashes (then for at most a TTL
-	// longer). It is at most ten years, and at most MaxHold, where there is one. Those who wait get the lock
-	// by a retry, within a second after that time, and not by a hand-over. From its release on
-	// the key is not held, it cools down: who finds it so is refused with CodeCooldown, and is not
-	// told to ask again. It keeps the same work from being done twice at once or within that time, and
-	// no longer: it makes nothing idempotent. Zero means that a release frees the key at once.
+	// MinHold keeps the key taken for at least this long after it was acquired, even if it is released
+	// sooner or its holder crashes (then for at most a TTL longer). It is at most ten years, and at
+	// most MaxHold, if there is one. Those who wait get the lock by a retry, within a second after
+	// that time, and not by a hand-over.
+	//
+	// From its release on, the key is not held: it cools down. A caller that finds it so is refused
+	// with CodeCooldown, and is not told to ask again. MinHold keeps the same work from being done
+	// twice at once or within that time. It does no more than that: it makes nothing idempotent. Zero
+	// means that a release frees the key at once.
 	MinHold time.Duration
 
-	// MinHoldOnError has MinHold count for work that has failed, too. Zero means that such
-	// work frees the key with its release, so that it can be tried again at once: the key
-	// keeps a second click away from what was done, and not from what was refused. WithLock,
-	// Wrap and Once take an error and a panic of the function for that, the HTTP middlewares
-	// a status of 400 or more, an error of the handler and a panic, the interceptors every
-	// status but OK. Code that uses Acquire says so by Lease.MarkFailed. That the client has left
-	// is no failure: a browser gives up the first request of a double click, and the work may be
-	// done by then. A handler that gives up for that reason must answer with such a status, too.
-	// Without MinHold it does nothing.
+	// MinHoldOnError has MinHold count for failed work, too. Zero means that failed work frees the key
+	// with its release, so that it can be tried again at once. A second click is then kept away from
+	// what was done, but not from what was refused.
+	//
+	// Under WithLock, WithLocks, Wrap and Once, work has failed if the function returns an error or
+	// panics. Under an HTTP middleware it has failed with a status of 400 or more, an error of the
+	// handler, or a panic; under an interceptor with every status but OK. Code that uses Acquire calls
+	// Lease.MarkFailed. It is no failure that the client has left: a browser gives up the first
+	// request of a double click, and the work may be done by then. A handler that gives up for that
+	// reason must answer with such a status, too. Without MinHold the field does nothing.
 	MinHoldOnError bool
 
 	// Mode is Exclusive or Shared. Zero means Exclusive.
 	Mode Mode
 
-	// Permits makes the lock a semaphore: this many may hold it at the same time, up
-	// to 1,000,000,000. Where policies name different numbers for one key, the smaller
-	// one counts while both are in use, and for up to a TTL after its last holder. A
-	// key that is used with Permits here and without there has holders of one kind at
-	// a time, in the order of the queue. Permits are refused beside Mode Shared, and
-	// on a quorum, whose majority does not bound them. Zero means a mutex.
+	// Permits makes the lock a semaphore: this many may hold it at the same time, up to 1,000,000,000.
+	// If policies name different numbers for one key, the smaller number counts while both are in use,
+	// and for up to a TTL after its last holder. A key that is used with Permits here and without
+	// there has holders of one kind at a time, in the order of the queue. Permits are refused with
+	// Mode Shared, and on a quorum, whose majority does not bound them. Zero means a mutex.
 	Permits int
 
-	// Reentrant lets a nested acquire of a key that the context already holds
-	// join that lease: it takes no lock of its own, ends with the outer lease, and
-	// its release does not release the lock. A reader or a holder of a permit cannot
-	// become exclusive that way (ErrReentrant): it would wait for itself. Zero means
-	// that a nested acquire is refused with ErrReentrant.
+	// Reentrant lets a nested acquire of a key that the context already holds join the outer lease.
+	// The nested lease takes no lock of its own and ends with the outer lease. Its release does not
+	// release the lock. A reader or a holder of a permit cannot become exclusive in this way
+	// (ErrReentrant): it would wait for itself. Zero means that a nested acquire is refused with
+	// ErrReentrant.
 	Reentrant bool
 
-	// FailOpen runs the work without the lock when Redis cannot be reached, and for no
-	// other reason. That is the case when nobody listens at its address, there is no
-	// way there or its host is unknown, and nothing is answered over connections that
-	// are there, either; when a server says LOADING or CLUSTERDOWN (except for a slot
-	// that no node serves); and when a server says nothing for at least 250 ms, on any
-	// connection, not even to a ping. The time that a credentials provider or OnConnect
-	// takes does not count, each reply that a new connection needs has 250 ms of its
-	// own, and time in which this process could not run is left out.
+	// FailOpen runs the work without the lock when Redis cannot be reached, and for no other reason.
+	// Redis counts as out of reach in these cases:
 	//
-	// The first call that finds Redis out of reach runs without the lock within
-	// its Wait, and within a second where Wait is longer or zero (within 350 ms
-	// where Wait is below that and a server answers nothing); without Wait and
-	// Retries it does so as soon as its one attempt has failed and a ping has, too. While Redis is
-	// known to be away, other calls run within 50 ms. Within a second of Redis's
-	// return locks are taken again.
+	//   - Nobody listens at its address, there is no way there, or its host is unknown, and nothing is
+	//     answered over existing connections either.
+	//   - A server says LOADING or CLUSTERDOWN (except for a slot that no node serves).
+	//   - A server says nothing for at least 250 ms, on any connection, not even to a ping. Each reply
+	//     that a new connection needs has 250 ms of its own. The time that a credentials provider or
+	//     OnConnect takes does not count. Neither does time in which this process could not run.
 	//
-	// Where Redis answers anything else the call fails with ErrUnavailable, because
-	// somebody may hold the lock: READONLY, BUSY, NOREPLICAS, MISCONF, TRYAGAIN, OOM, a
-	// missing right, a key that holds other data. So it does when an answer comes too
-	// late for the TTL, when a connection breaks, and when the client is set up
-	// wrongly. Zero means that no work runs without its lock.
+	// The first call that finds Redis out of reach runs without the lock within its Wait, and within a
+	// second if Wait is longer or zero. (If Wait is below 350 ms and a server answers nothing, it may
+	// take 350 ms.) Without Wait and Retries the call runs as soon as its one attempt and a ping have
+	// failed. While Redis is known to be away, other calls run within 50 ms. Within a second of
+	// Redis's return, locks are taken again.
+	//
+	// If Redis answers anything else, the call fails with ErrUnavailable, because somebody may hold
+	// the lock. Such answers are READONLY, BUSY, NOREPLICAS, MISCONF, TRYAGAIN, OOM, a missing right,
+	// and a key that holds other data. The call also fails so when an answer comes too late for the
+	// TTL, when a connection breaks, and when the client is set up wrongly. Zero means that no work
+	// runs without its lock.
 	FailOpen bool
 
-	// AsyncRelease has Release, and all that releases for its caller (WithLock, middlewares, interceptors), go on as soon
-	// as the release is on its way to Redis, and not when Redis has answered: a round trip less for each call, and
-	// nobody whose work is done waits while Redis is away. What is lost is Redis's word. Release returns nil
-	// although Redis may have forgotten the lock, of which the log is told and the observers (EventLost beside
-	// EventReleased), or may not answer, or refuse, of which the log is told. Then the release is tried further, as
-	// ever. A loss that a renewal has found is told as ever: ErrLost. A program that ends right after its work calls
-	// Close first, which waits for all releases, or does without.
+	// AsyncRelease has Release return as soon as the release is on its way to Redis, and not when
+	// Redis has answered. So does all that releases for its caller: WithLock, middlewares,
+	// interceptors. Each call takes a round trip less, and nobody whose work is done waits while Redis
+	// is away.
 	//
-	// It needs Wait or Retries, because a client that goes on at once may meet the release of its own last request: it
-	// waits that moment, and is not refused. A later call of this Locker for the key waits for Redis's answer to the
-	// release, for as long as its own time lasts; so one key that is taken again and again is taken no faster. A quorum,
-	// Close, Leader and WithBufferedResponse confirm always. Zero means that Release returns when Redis has answered.
+	// The price is that Release does not know Redis's answer. It returns nil in these cases, too:
+	//
+	//   - Redis has forgotten the lock. The log and the observers are told (EventLost beside
+	//     EventReleased).
+	//   - Redis does not answer, or refuses. The log is told, and the release is tried further, as
+	//     without AsyncRelease.
+	//
+	// A loss that a renewal has found is still returned as ErrLost. A program that ends right after
+	// its work calls Close first, which waits for all releases, or does without AsyncRelease.
+	//
+	// AsyncRelease needs Wait or Retries, because a client that goes on at once may meet the release
+	// of its own last request. Its new request then waits for that moment, and is not refused. A later
+	// call of this Locker for the key waits for Redis's answer to the release, for as long as its own
+	// time lasts. So one key that is taken again and again is taken no faster. A quorum, Close, Leader
+	// and WithBufferedResponse always wait for Redis's answer. Zero means that Release returns when
+	// Redis has answered.
 	AsyncRelease bool
 
-	// Shadow tries the policy on live traffic: a call runs its work at once, without the lock. It never waits and is never refused but
-	// for a mistake of the program, nothing of Redis is in its way, and nobody is kept from the lock by it. What would have come of
-	// it is told as events (EventShadowAcquired, EventShadowRefused, EventShadowOverlap) and metrics: how long it would have waited, for
-	// what reason it would have been refused, and whether two were at work at the same time.
+	// Shadow tries the policy on live traffic: a call runs its work at once, without the lock. It
+	// never waits, Redis does not delay it, and it keeps nobody from the lock. It is refused only for
+	// a mistake of the program. What would have come of it is told by events (EventShadowAcquired,
+	// EventShadowRefused, EventShadowOverlap) and metrics: how long it would have waited, for what
+	// reason it would have been refused, and whether two were at work at the same time.
 	//
-	// For that, a call has a claim of its own in a namespace beside the locks ("lock:shadow:{…}" for "lock"), by the same policy. Once granted, it keeps its
-	// virtual lock for as long as the work took, also when the call has long returned. It gives up its wait at the deadline of
-	// the call's context, and when that context ends before the work does; how it ends after that means nothing. So for given
-	// arrivals the forecast is what enforcing would show, within some per cent. It does not know of clients that retry, or that
-	// send less because they wait. Holders of the real lock do not make a forecast wait: they are told of as overlaps, and forecasts
-	// are Mixed.
+	// For this forecast, each call asks for a virtual lock by the same policy, in a namespace beside
+	// the locks ("lock:shadow:{…}" for "lock"). Once the virtual lock is granted, it is kept for as
+	// long as the work took, even if the call has long returned. The wait for it ends at the deadline
+	// of the call's context, and when that context ends before the work does. The end of the context
+	// after the work means nothing.
 	//
-	// The lease says so by Lease.Shadow. Its Fence is 0 and its Release returns nil. Its context ends as always, but it is never lost,
-	// and Close leaves it alone. A nested Acquire of the same key without Shadow takes the lock; that it would be ErrReentrant is
-	// told. FailOpen does nothing. Once, Leader, Do and a quorum refuse Shadow: what they promise cannot be tried.
+	// For given arrivals, the forecast is within a tenth of what enforcing would show. It does not
+	// know that clients retry, or send less because they wait. Holders of the real lock do not make a
+	// forecast wait. They are told of as overlaps, and the events of the forecast are Mixed.
 	//
-	// The log says once a minute that the policy is in shadow, also without WithLogger. A Locker with such policies opens as many connections
-	// again. Zero means that the lock is taken.
+	// A lease in shadow says so by Lease.Shadow. Its Fence is 0, and its Release returns nil. Its
+	// context ends as always, but the lease is never lost, and Close leaves it alone. A nested Acquire
+	// of the same key without Shadow takes the lock. If enforcing would refuse it with ErrReentrant,
+	// observers are told. FailOpen does nothing. Once, Leader, Do and a quorum refuse Shadow: what
+	// they promise cannot be tried.
+	//
+	// The log says once a minute that the policy is in shadow, also without WithLogger. A Locker with
+	// such policies opens as many connections again. Zero means that the lock is taken.
 	Shadow bool
 
-	// RetryAfter is after how long a client is told to ask again that is refused
-	// because others hold the lock, or wait for it. Zero means an estimate: from how
-	// long locks of this Name were held lately (by this process, and by others as far
-	// as this process has seen it), how long this one is held already and how many
-	// wait. The estimate is at least 1 s, which it is while nothing is known, and at
-	// most what is left of the holder's TTL, which it is where the holder seems to
-	// have crashed, because its lock was not renewed. With MinHold a client is told no time, unless it stands here: MinHold keeps the same
-	// from being done again, and whoever came back when the work is done would find the key cooling down (CodeCooldown), or do it again.
+	// RetryAfter is after how long a client is told to ask again that was refused because others hold
+	// the lock, or wait for it. Zero means an estimate. The estimate is made from how long locks of
+	// this Name were held lately (by this process, and by others as far as this process has seen it),
+	// how long this one is held already, and how many wait. It is 1 s while nothing is known, and
+	// never less. It is at most what is left of the holder's TTL, and exactly that where the holder
+	// seems to have crashed, because its lock was not renewed.
+	//
+	// With MinHold and without a RetryAfter, a client is told no time if the lock is held, and the
+	// estimate only if too many wait. Whoever came back when the work is done would find the key
+	// cooling down, or do the work again. A client that finds the key cooling down (CodeCooldown) is
+	// never told a time.
 	RetryAfter time.Duration
 }
 
-// Validate returns nil or an ErrInvalidPolicy that names the field and the
-// reason. A duration between zero and 1 ms is a mistake in every field: it is most
-// often a number without its unit, which Go reads as nanoseconds. So a Wait that is
-// computed from a deadline must not be less than 1 ms, either.
+// Validate returns nil, or an error that Is ErrInvalidPolicy and names the field and the reason. A
+// duration between zero and 1 ms is a mistake in every field: it is most often a number without its
+// unit, which Go reads as nanoseconds. A Wait that is computed from a deadline must not be that
+// short, either.
 func (p Policy) Validate() error {
 	for _, d := range []struct {
 		field string

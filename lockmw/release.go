@@ -25,28 +25,31 @@ const (
 // errNoLease: there is nothing to release.
 var errNoLease = fmt.Errorf("%w: there is no lease: look first at the error of Acquire", ErrLost)
 
-// Release gives the lock back, to the next waiter if there is one. The
-// lease's context ends first (cause ErrReleased). Then the lock passes to the next waiter
-// of this Locker, or renewal stops and it is given back to Redis.
+// Release gives the lock back, to the next waiter if there is one. The lease's context ends first (cause
+// ErrReleased). Then the lock passes to the next waiter of this Locker, or renewal stops and the lock goes back
+// to Redis.
 //
-// It returns nil when the lock was given back, also after MaxHold while the TTL lasts, and where the
-// policy failed open or is in shadow. The error Is ErrLost when the lock was lost before, so that
-// somebody else may have held it meanwhile, and when Close has taken the lock
-// from work that went on. It Is ErrUnavailable when Redis has refused, or has not answered
-// for about a second: the release is then tried further in the background, and the lock ends
-// by its TTL, or its MinHold if that is longer, at the latest. For a lease of several keys of
-// which some were lost, the error Is ErrLost alone and names those.
+// Release returns nil when the lock was given back, also after MaxHold while the TTL lasts. It also returns nil
+// where the policy failed open or is in shadow, or a setting says off. The error
 //
-// A lease that has issued a ticket hands the lock on to that, and nil says that it did: see Ticket. After ErrUnavailable the ticket may have the lock for its
-// own time, if this process dies before it has taken it back.
+//   - Is ErrLost when the lock was lost before, so that somebody else may have held it meanwhile, and when
+//     Close has taken the lock from work that went on;
+//   - Is ErrUnavailable when Redis has refused, or has not answered for about a second. The release is then
+//     tried further in the background. At the latest, the lock ends by its TTL, or by its MinHold if that is
+//     longer.
 //
-// With Policy.AsyncRelease it returns as soon as the release is on its way to Redis: ErrLost if the lease knows that the lock
-// was lost, and otherwise nil. See there for what that costs.
+// If some locks of a lease of several keys were lost, the error Is ErrLost alone and names their keys.
 //
-// Of ctx only the values are used: Release works just as well when ctx has ended.
-// Later calls, from whichever goroutine, wait for the first, have no effect and
-// return the same. A nil Lease gives nothing back, and the error Is ErrLost: work that nobody has kept from
-// running ran without its lock.
+// A lease that has issued a ticket hands the lock on to the ticket, and nil says that it did: see Ticket. After
+// ErrUnavailable the ticket may have the lock for its own time, if this process dies before it has taken the
+// lock back.
+//
+// With Policy.AsyncRelease, Release returns as soon as the release is on its way to Redis. It returns ErrLost
+// if the lease knows that the lock was lost, and otherwise nil. See Policy.AsyncRelease for what that costs.
+//
+// Release uses only the values of ctx: it works just as well when ctx has ended. Later calls, from any
+// goroutine, wait for the first, have no effect and return the same. A nil Lease gives nothing back, and the
+// error Is ErrLost: the work ran without its lock, and nobody has kept it from running.
 func (l *Lease) Release(ctx context.Context) error {
 	if l == nil {
 		return errNoLease
@@ -56,11 +59,12 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
-// MarkFailed says that the work under the lease has failed, before Release: a ticket that the lease has issued is void then, and the key does not
-// stay taken for the policy's MinHold, unless the policy says MinHoldOnError. WithLock,
-// Wrap, Once, the middlewares and the interceptors do so by themselves, see
-// Policy.MinHoldOnError. What other leases of the same lock want, which have joined it or
-// which it has joined, remains. After the release, without a ticket and MinHold, and for a nil Lease, it has no effect.
+// MarkFailed says that the work under the lease has failed. It is called before Release. A ticket of the lease
+// is void then, even one that Ticket returns later. The key does not stay taken for the policy's MinHold,
+// unless the policy has MinHoldOnError. WithLock, WithLocks, Wrap, Once, the middlewares and the interceptors
+// call MarkFailed by themselves, see Policy.MinHoldOnError. Leases that have joined this one, or that it has
+// joined, keep the key taken for their own MinHold. After the release, and for a nil Lease, MarkFailed has no
+// effect.
 func (l *Lease) MarkFailed() {
 	if l == nil {
 		return

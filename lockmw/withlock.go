@@ -6,13 +6,14 @@ import (
 	"fmt"
 )
 
-// WithLock runs fn under the lock of p.Prefix+key, see Acquire for how it is
-// taken. fn gets the lease's context and must stop soon after it ends.
+// WithLock runs fn under the lock of p.Prefix+key, see Acquire for how it is taken. fn gets
+// the lease's context, and must stop soon after it ends.
 //
-// Where there is no lease fn does not run, and the error is Acquire's. Otherwise the
-// error is fn's; if the lock was lost meanwhile, it Is ErrLost as well, and it is an
-// ErrLost if fn returned nil. A release that Redis does not answer, or refuses, is logged
-// and told to observers, but not returned: the work was done under the lock. With Policy.AsyncRelease less is known by then, see there. A panic or
+// Where there is no lease, fn does not run, and the error is Acquire's. Otherwise the error
+// is fn's. If the lock was lost meanwhile, the error Is ErrLost as well. If fn returned nil
+// then, it Is ErrLost alone. A release that Redis does not answer, or refuses, is logged
+// and told to observers, but not returned: the work was done under the lock. With
+// Policy.AsyncRelease less is known when WithLock returns, see there. A panic or
 // runtime.Goexit in fn releases the lock and goes on unchanged. Work that ends in one of
 // these, or with an error, has failed: see Policy.MinHoldOnError.
 func (l *Locker) WithLock(ctx context.Context, key string, p Policy, fn func(ctx context.Context) error) error {
@@ -22,8 +23,9 @@ func (l *Locker) WithLock(ctx context.Context, key string, p Policy, fn func(ctx
 	return err
 }
 
-// WithLock runs fn as Locker.WithLock does, and returns fn's result as well: whatever
-// the error is once fn has run, and the zero value where fn did not run.
+// WithLock runs fn as Locker.WithLock does, and also returns fn's result. Once fn has run,
+// it returns that result whatever the error is. If fn did not run, it returns the zero
+// value.
 func WithLock[T any](ctx context.Context, l *Locker, key string, p Policy, fn func(ctx context.Context) (T, error)) (result T, err error) {
 	lease, err := l.acquire(ctx, key, p)
 	if err != nil {
@@ -32,8 +34,8 @@ func WithLock[T any](ctx context.Context, l *Locker, key string, p Policy, fn fu
 	return runUnder(ctx, lease, fn)
 }
 
-// WithLocks runs fn under the locks of several keys, as Locker.WithLock does under
-// one. It takes all of them, as AcquireAll does, or fn does not run and the error is
+// WithLocks runs fn under the locks of several keys, as Locker.WithLock does under one. It
+// takes all of them, as AcquireAll does. If it cannot, fn does not run, and the error is
 // AcquireAll's.
 func (l *Locker) WithLocks(ctx context.Context, keys []string, p Policy, fn func(ctx context.Context) error) error {
 	lease, err := l.acquireAll(ctx, keys, p)
@@ -67,9 +69,10 @@ func runUnder[T any](ctx context.Context, lease *Lease, fn func(ctx context.Cont
 }
 
 // Wrap returns a function that runs fn under the lock of p.Prefix+key(arg), as WithLock
-// does. If key returns an error, fn does not run, and the error of the call Is
-// ErrInvalidKey and wraps it. Many goroutines may call the returned function at the same
-// time, if they may call key and fn. Wrap panics if l, key or fn is nil or p is invalid.
+// does. If key returns an error, fn does not run. The error of the call then Is
+// ErrInvalidKey, and wraps that of key. Many goroutines may call the returned function at
+// the same time, if key and fn allow that. Wrap panics if l, key or fn is nil, or p is
+// invalid.
 func Wrap[A, R any](l *Locker, key func(A) (string, error), p Policy, fn func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
 	switch {
 	case l == nil:
