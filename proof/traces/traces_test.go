@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockmw/kit/ginlock"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockotel"
@@ -172,6 +173,9 @@ func TestAFreeLock(t *testing.T) {
 // The span is the wait: it begins when the lock is asked for, and ends before the work begins.
 func TestAWait(t *testing.T) {
 	s := open(t, setting{policy: lockmw.Policy{Wait: time.Minute}})
+	s.post(http.StatusNoContent)
+	s.exported.Reset()
+	await.Until(t, "the Locker is subscribed, so that it passes locks on", func() bool { return s.locks.Stats().Subscribed })
 	_, held, err := s.locks.Acquire(t.Context(), key, lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)
