@@ -9,7 +9,7 @@ import (
 )
 
 // A Dialect is a kind of database: Postgres, MySQL or SQLite. It is a value that may be copied and used concurrently.
-// The zero Dialect is none of them, and its methods return an error.
+// The zero Dialect is none of them: Guard, Purge and Forget return an error, and Schema returns an empty text.
 type Dialect struct {
 	language *language
 	unfenced bool
@@ -17,7 +17,7 @@ type Dialect struct {
 
 // The databases.
 var (
-	// Postgres is PostgreSQL: one statement for each key.
+	// Postgres is PostgreSQL. Guard runs one statement for each key.
 	Postgres = Dialect{language: &language{
 		schema: `CREATE TABLE IF NOT EXISTS lockmw_fences (
 	redis_key BYTEA PRIMARY KEY,
@@ -31,7 +31,7 @@ ON CONFLICT (redis_key) DO UPDATE SET fence = EXCLUDED.fence WHERE f.fence <= EX
 		purge:  `DELETE FROM lockmw_fences WHERE fence < $1`,
 	}}
 
-	// MySQL is MySQL and MariaDB: two statements for each key. Tables are of InnoDB.
+	// MySQL is MySQL and MariaDB. Guard runs two statements for each key. The table is of InnoDB.
 	MySQL = Dialect{language: &language{
 		schema: `CREATE TABLE IF NOT EXISTS lockmw_fences (
 	redis_key VARBINARY(1024) NOT NULL PRIMARY KEY,
@@ -47,7 +47,7 @@ ON CONFLICT (redis_key) DO UPDATE SET fence = EXCLUDED.fence WHERE f.fence <= EX
 		purge:    `DELETE f FROM lockmw_fences AS f FORCE INDEX (lockmw_fences_fence) WHERE f.fence < ?`, // or all rows are locked
 	}}
 
-	// SQLite is SQLite 3.24 or newer: one statement for each key.
+	// SQLite is SQLite 3.24 or newer. Guard runs one statement for each key.
 	SQLite = Dialect{language: &language{
 		schema: `CREATE TABLE IF NOT EXISTS lockmw_fences (
 	redis_key BLOB PRIMARY KEY NOT NULL,
@@ -80,13 +80,12 @@ type language struct {
 	purge  string
 }
 
-// Schema returns the statement that creates the table lockmw_fences if it is not there, for a migration. (In PostgreSQL it may fail where two run it at
-// the same time.) A row has
-// the lock's key in Redis, such as "lock:{order:42}" for the key order:42 in the namespace "lock", as bytes, and the highest fence with
-// which somebody has written under that lock.
+// Schema returns the statement that creates the table lockmw_fences if it is not there, for a migration. (In PostgreSQL it may
+// fail if two run it at the same time.) Each row has the key of a lock in Redis, as bytes, and the highest fence with which
+// somebody has written under that lock. The key order:42 in the namespace "lock" is "lock:{order:42}" in Redis.
 //
-// In PostgreSQL and SQLite fence has no index, since that would cost each Guard more than it saves Purge. MySQL needs one, since
-// without it Purge would lock all rows, and wait for all who are at work.
+// In PostgreSQL and SQLite, the column fence has no index, because an index would cost each Guard more than it saves Purge. MySQL
+// needs one: without it, Purge would lock all rows, and wait for all who are at work.
 func (d Dialect) Schema() string {
 	if d.language == nil {
 		return ""
@@ -94,9 +93,10 @@ func (d Dialect) Schema() string {
 	return d.language.schema
 }
 
-// AllowUnfenced returns a Dialect whose Guard lets leases pass that have no fence: those of work that runs without its lock, by
-// Policy.FailOpen or because a live setting says off, and those of a quorum. Nothing guards what these write: a late one may undo the work of a
-// later holder. Observers are told EventUnfenced of each. Leases that have a fence are guarded all the same.
+// AllowUnfenced returns a Dialect whose Guard also lets leases pass that have no fence. These are the leases of work that runs
+// without its lock, by Policy.FailOpen or because a live setting says off, and those of a quorum. Nothing guards what they write:
+// a late write may undo the work of a later holder. For each, observers are told EventUnfenced. Leases that have a fence are
+// still guarded.
 //
 //	var guard = fence.Postgres.AllowUnfenced()
 func (d Dialect) AllowUnfenced() Dialect {
@@ -107,13 +107,14 @@ func (d Dialect) AllowUnfenced() Dialect {
 // shortest is the least that Purge takes.
 const shortest = time.Hour
 
-// Purge deletes the fences that are older than a time, so that the table does not grow for ever, and returns how many they were. A
-// *sql.DB does as well as a transaction. Run it once a day or so, from any process:
+// Purge deletes the fences that are older than olderThan, so that the table does not grow for ever, and returns how many it has
+// deleted. A *sql.DB does as well as a transaction. Run it once a day or so, from any process:
 //
 //	_, err := fence.Postgres.Purge(ctx, db, 7*24*time.Hour)
 //
-// A holder that is older than that is not refused any more: take a time that is longer than any process may be stopped and then go on, and
-// than clocks may differ, since it is counted back from the clock of the calling process. Less than an hour is an error.
+// A holder that is older than that is not refused any more. So take a time that is longer than any process may be stopped and
+// then go on. It must also be longer than clocks may differ, because Purge counts back from the clock of the calling process.
+// Less than an hour is an error.
 func (d Dialect) Purge(ctx context.Context, tx Tx, olderThan time.Duration) (deleted int64, err error) {
 	if olderThan < shortest {
 		return 0, fmt.Errorf("fence: purge what is older than %v: less than %v would let late writers pass", olderThan, shortest)
@@ -121,12 +122,13 @@ func (d Dialect) Purge(ctx context.Context, tx Tx, olderThan time.Duration) (del
 	return d.remove(ctx, tx, "purge", func(l *language) string { return l.purge }, time.Now().Add(-olderThan).UnixMicro())
 }
 
-// Forget deletes the fence of one lock, given by its key in Redis, such as "lock:{order:42}", which is StaleError.RedisKey. It reports whether there was
-// one. What is no such key, such as "order:42", is an error. A *sql.DB does as well as a transaction.
+// Forget deletes the fence of one lock, and reports whether there was one. redisKey is the lock's key in Redis, such as
+// "lock:{order:42}"; StaleError.RedisKey has it. A text that is no such key, such as "order:42", is an error. A *sql.DB does as
+// well as a transaction.
 //
-// It is for operators, where fences are ahead of Redis's clock: after Redis has moved to a machine whose clock is behind, or was set back, holders are
-// ErrStale until it has caught up, a millisecond or an hour. Whoever forgets must be sure that no earlier holder is at work any more: it would not be
-// refused.
+// Forget is for operators, when fences are ahead of Redis's clock: Redis has moved to a machine whose clock is behind, or its
+// clock was set back. Holders then get ErrStale until the clock has caught up, be it a millisecond or an hour. Before you forget
+// a fence, make sure that no earlier holder is at work any more: it would not be refused.
 func (d Dialect) Forget(ctx context.Context, tx Tx, redisKey string) (forgotten bool, err error) {
 	if !strings.Contains(redisKey, ":{") || !strings.HasSuffix(redisKey, "}") {
 		return false, fmt.Errorf(`fence: forget %q: a lock's key in Redis is like "lock:{order:42}", see StaleError.RedisKey`, redisKey)

@@ -14,46 +14,48 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Tx is the transaction of the work. *sql.Tx is one, and so are the transactions of sqlx and, as tx.Statement.ConnPool, of gorm.
+// Tx is the transaction of the work. *sql.Tx is one. So are the transactions of sqlx, and those of gorm as tx.Statement.ConnPool.
 //
-// Guard knows it by its method Commit, whatever that takes and returns. What has none is refused, as a *sql.DB.
+// Guard takes for a transaction what has a method Commit, with any parameters and results. It refuses what has none, such as a
+// *sql.DB.
 //
-// Besides, a Tx should have QueryRowContext, as *sql.Tx has it, or, where there is no *sql.Row,
+// A Tx should also have QueryRowContext, as *sql.Tx has it. Where there is no *sql.Row, it should have
 //
 //	QueryFence(ctx context.Context, query string, args ...any) (fence int64, err error)
 //
-// which returns the one number that a query gives. MySQL needs one of them; with the others a StaleError does not say by how much the lease is
-// behind if both are missing. docs/fences.md shows the six lines for pgx.
+// which returns the one number that a query gives. MySQL needs one of the two. With the other databases, if both are missing, a
+// StaleError does not say by how much the lease is behind. docs/fences.md shows the six lines for pgx.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Guard has the transaction's work refused if a later holder of the lock has written: the error Is ErrStale then. It is to be the first
-// statement of the transaction, since what was read before may be out of date, and the transaction must be rolled back after any error. Until the
-// transaction ends it keeps all other holders of the lock waiting in their Guard.
+// Guard refuses the work of a transaction if a later holder of the lock has written: the error then Is ErrStale. Guard must be
+// the first statement of the transaction, because what was read before may be out of date. After any error, roll back the
+// transaction. Until it ends, all other holders of the lock wait in their Guard.
 //
-// The lease may be of several keys, and there may be several leases: all are guarded, in one order for all callers. Call it once for all
-// of them, since two calls in different orders can meet in a deadlock. A lease that has joined another one (Policy.Reentrant) counts as that one, and one holder may guard as many
-// transactions as it likes.
+// A lease may be of several keys, and there may be several leases. All are guarded, in one order for all callers. Call Guard once
+// for all of them, because two calls in different orders can deadlock. A lease that has joined another one (Policy.Reentrant)
+// counts as that one. One holder may guard as many transactions as it likes.
 //
-// These are refused before anything is asked:
+// These are refused before the database is asked:
 //
-//   - a lease that is not Valid any more. The error Is lockmw.ErrLost, ErrMaxHold or ErrReleased then. It is no promise that the lock is still
-//     there in the other case: that is what the fence is for;
-//   - one without a fence, with ErrUnfenced, see AllowUnfenced;
-//   - readers and holders of permits: as they work at the same time, none of them is late;
-//   - a nil lease, and no lease at all;
-//   - what has no method Commit in the place of the transaction, such as a *sql.DB or a *sql.Conn: the check would be over before the work begins.
+//   - a lease that is not Valid any more. The error then Is lockmw.ErrLost, ErrMaxHold or ErrReleased. A Valid lease is no
+//     promise that the lock is still there: that is what the fence is for;
+//   - a lease without a fence, with ErrUnfenced, see AllowUnfenced;
+//   - leases of readers and of holders of permits: as they work at the same time, none of them is late;
+//   - a nil lease, and a call without leases;
+//   - a tx without a method Commit, such as a *sql.DB or a *sql.Conn: the check would be over before the work begins.
 //
-// A lease in shadow holds no lock, and passes as if it were not there: the lease that it was taken under is guarded in its place, if there is one.
-// Otherwise observers are told EventUnfenced. They are told EventStale of a write that is refused as stale.
+// A lease in shadow holds no lock, and passes. If it was taken under another lease, that lease is guarded in its place. If not,
+// observers are told EventUnfenced. When a write is refused as stale, observers are told EventStale.
 //
-// What guards is the row that the transaction has locked, so it is over with the transaction, whoever ends that. After an error of any statement, also of the work,
-// roll back: SQLite and MySQL may have done so already, and what follows would be committed by itself. MySQL commits before a
-// statement that changes the schema. A Guard within a savepoint is undone with it.
+// What guards is the row that the transaction has locked. So the guard ends with the transaction, whoever ends the transaction.
+// After an error of any statement, also of the work, roll back: SQLite and MySQL may have done so already, and each later
+// statement would be committed by itself. MySQL commits before a statement that changes the schema. If a savepoint is rolled
+// back, a Guard within it is undone too.
 //
-// Any other error is the database's, wrapped once. A serialization failure (40001), a deadlock (40P01, or 1213 in MySQL), a row that has
-// changed since the snapshot (1020 in MariaDB) and SQLITE_BUSY are never ErrStale: roll back, and begin again.
+// Any other error is the database's, wrapped once. These are never ErrStale: a serialization failure (40001), a deadlock (40P01,
+// or 1213 in MySQL), a row that has changed since the snapshot (1020 in MariaDB) and SQLITE_BUSY. Roll back, and begin again.
 func (d Dialect) Guard(ctx context.Context, tx Tx, leases ...*lockmw.Lease) error {
 	if err := d.check(tx); err != nil {
 		return err

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Const returns a Func whose key is always s, with '%', braces, control
-// characters and what is not UTF-8 escaped. It never fails. It panics if s is
-// empty, because an empty key would lock all requests against each other, and if
-// s is a template with a placeholder, such as "{param.id}", which Const does not
-// fill in.
+// Const returns a Func whose key is always s. In it, '%', braces, control
+// characters and bytes that are not UTF-8 are escaped. The Func never fails. Const
+// panics if s is empty, because an empty key would lock all requests against each
+// other. It also panics if s is a template with a placeholder, such as
+// "{param.id}", because Const does not fill it in.
 func Const(s string) Func {
 	if s == "" {
 		panic("keyfunc: Const of an empty string: an empty key would lock all requests against each other")
@@ -25,22 +25,23 @@ func Const(s string) Func {
 	return func(Request) (string, error) { return key, nil }
 }
 
-// Join returns a Func whose key is the keys of parts, joined with ':'. In each
-// part '%', ':' and what no key may hold are escaped, so different parts never
-// give the same key, whatever Funcs they come from: ("a:b", "c") gives
+// Join returns a Func whose key is made of the keys of parts, joined with ':'. In
+// each part, '%', ':' and what no key may contain are escaped. So different parts
+// never give the same key, whatever Funcs they come from: ("a:b", "c") gives
 // "a%3Ab:c" and ("a", "b:c") gives "a:b%3Ac".
 //
-// A '%' that a part holds because it has escaped something is escaped again,
-// except in [Route]: "POST /orders/{id}" and 42 give
-// "POST /orders/%7Bid%7D:42". For values without such characters, and keys of up
-// to 200 bytes, Join and the template that reads alike give the same key; do not
-// lock one thing by both of them.
+// If a part has already escaped something, the '%' of that escape is escaped again,
+// except in [Route]: "POST /orders/{id}" and 42 give "POST /orders/%7Bid%7D:42".
+// Join and a template that looks like it give the same key only for values without
+// such characters, and keys of up to 200 bytes. So do not lock one thing by both of
+// them.
 //
-// An empty part, which Funcs of your own may return, is [ErrMissing]: a tenant
-// that is not there would share one lock with all others that are not. Only a
-// part that is [Optional] may be empty, and not all parts of one key. A part
-// over 8 KiB is [ErrInvalidValue]. The parts are asked in order, and the first
-// error of one, [Skip] among them, is returned as it is.
+// An empty part, which Funcs of your own may return, is [ErrMissing]. Otherwise all
+// requests without a tenant, for example, would share one lock. Only an [Optional]
+// part may be empty, and not all parts of one key. A part over 8 KiB is
+// [ErrInvalidValue], and one that names several keys is [ErrMisuse]. The parts are
+// asked in order, and the first error of one, including [Skip], is returned as it
+// is.
 //
 // Join panics without parts, and if one is nil.
 func Join(parts ...Func) Func {
@@ -86,14 +87,15 @@ func Join(parts ...Func) Func {
 	}
 }
 
-// Optional returns a Func for a value that may be missing or empty: as a part of
-// [Join] it is an empty part then, and in [All] it names no key. Otherwise it is
-// f, with its key and errors; of those, only [ErrMissing] counts as missing.
+// Optional returns a Func for a value that may be missing or empty. Without the
+// value, it is an empty part in [Join], and names no key in [All] and [Each]. With
+// it, the key is that of f. Only [ErrMissing] of f counts as missing; other errors
+// are returned as they are.
 //
 //	keyfunc.Join(keyfunc.Const("stock"), keyfunc.Query("sku"), keyfunc.Optional(keyfunc.Query("shelf")))
 //
-// On its own, an Optional that has no value is ErrMissing like any other Func.
-// In a template, "?" says the same of one value. Optional panics if f is nil.
+// On its own, an Optional that has no value is ErrMissing like any other Func. In a
+// template, "?" says the same of one value. Optional panics if f is nil.
 func Optional(f Func) Func {
 	if f == nil {
 		panic("keyfunc: Optional of a nil Func")
@@ -124,14 +126,14 @@ func isAbsent(err error) bool {
 }
 
 // Hash returns a Func whose key is the SHA-256 of f's key, as 64 lower-case
-// hexadecimal digits. It shortens and hides a key from a casual look; a value
-// that can be guessed, such as an e-mail address, can still be found by trying.
-// Use [Secret] for those.
+// hexadecimal digits. It shortens a key, and hides it from a casual look. A value
+// that can be guessed, such as an e-mail address, can still be found by trying. Use
+// [Secret] for such values.
 //
-// It hashes the key, in which some characters are escaped; the filter |hash
-// hashes the value itself. An error of f, [Skip] among them, is returned as it
-// is. An empty key is [ErrMissing], one over 8 KiB is [ErrInvalidValue].
-// Hash panics if f is nil.
+// Hash hashes the key, in which some characters are escaped. The filter |hash
+// hashes the value itself. An error of f, including [Skip], is returned as it is.
+// An empty key is [ErrMissing], one over 8 KiB is [ErrInvalidValue], and several
+// keys are [ErrMisuse]. Hash panics if f is nil.
 func Hash(f Func) Func {
 	if f == nil {
 		panic("keyfunc: Hash of a nil Func")
@@ -140,13 +142,13 @@ func Hash(f Func) Func {
 }
 
 // Secret returns a Func whose key is the HMAC-SHA-256 of f's key under a secret
-// key, as 64 lower-case hexadecimal digits. Without the secret nobody can tell
-// which value it was. All instances of a service must use the same secret, or
-// they will not lock each other out; so must the old and the new instances
-// while it is being changed.
+// key, as 64 lower-case hexadecimal digits. Without the secret, nobody can tell
+// which value it was. All instances of a service must use the same secret, or they
+// will not lock each other out. This also applies to old and new instances that run
+// side by side during an update.
 //
-// Secret keeps a copy of key. Errors are those of [Hash]. It panics if key is
-// empty, because that hides no more than Hash does, and if f is nil.
+// Secret keeps a copy of key. The errors are those of [Hash]. Secret panics if key
+// is empty, because it would then hide no more than Hash does, and if f is nil.
 func Secret(key []byte, f Func) Func {
 	if len(key) == 0 {
 		panic("keyfunc: Secret with an empty key: it would hide nothing")

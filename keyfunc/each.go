@@ -5,38 +5,42 @@ import (
 	"strings"
 )
 
-// ArrayRequest is a [Request] of a call whose body may hold arrays. All
-// middlewares implement it.
+// ArrayRequest is a [Request] of a call whose body may contain arrays. All middlewares
+// implement it.
 type ArrayRequest interface {
 	Request
-	// Elements returns the elements of the array at path in the body, as
-	// [Request.Body] finds it; in gRPC of the repeated field. Of those behind
-	// the first max+1 it may leave out all. An error means what it does there,
-	// or that there is something else than an array.
+	// Elements returns the elements of the array at path in the body, where
+	// [Request.Body] finds it; in gRPC, those of the repeated field. It may leave
+	// out all elements after the first max+1. An error means the same as in Body,
+	// or that there is no array at path.
 	Elements(path string, max int) ([]Element, bool, error)
 }
 
-// Element returns the field at a path of an element, and for the empty path the
-// element itself, as [Request.Body] does.
+// Element returns the field at a path within an element, as [Request.Body] does within
+// the body. For the empty path it returns the element itself.
 type Element func(path string) (string, bool, error)
 
-// Each returns a Func that names a lock for each element of an array in the
-// body, which are taken together as in [All]. array is "body." and the array's
+// Each returns a Func that names one lock for each element of an array in the body.
+// They are taken together, as in [All]. array is "body." followed by the array's
 // path. key is called for one element after another, with a Request in which the
 // array's path means that element:
 //
 //	keyfunc.Each("body.ids", keyfunc.MustParse("order:{body.ids}"))         // {"ids": [1, 2]}
 //	keyfunc.Each("body.items", keyfunc.MustParse("stock:{body.items.sku}")) // {"items": [{"sku": "a"}]}
 //
-// Everything else of the request is what it is elsewhere. Two keys that are equal
-// are one. An array that is missing or empty is [ErrMissing], one of more than 64
-// elements is [ErrInvalidValue]. A key that does not read its element is
-// [ErrMisuse], because it would be the same for all, and so is an Each of an array
-// that is in the elements of another one. The first error of key, [Skip] among them,
-// is returned as it is; an element whose key is [Optional] and missing is left out.
+// All other parts of the request stay as they are. Two equal keys count as one. An
+// element whose key is [Optional] and missing is left out. The errors are:
 //
-// Each panics if array does not begin with "body." or ends there, if a name in its path
-// is empty, and if key is nil.
+//   - [ErrMissing] if the array is missing or empty, or if no key is left;
+//   - [ErrInvalidValue] for more than 64 elements;
+//   - [ErrMisuse] if key does not read its element, because all elements would have
+//     the same key, and for an Each of an array inside the elements of another
+//     Each;
+//   - what [ArrayRequest] returns, wrapped;
+//   - the first error of key, including [Skip], as it is.
+//
+// Each panics if array does not begin with "body." or ends there, if a name in its
+// path is empty, and if key is nil.
 func Each(array string, key Func) Func {
 	path, inBody := strings.CutPrefix(array, string(sourceBody)+".")
 	switch {

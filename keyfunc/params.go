@@ -6,27 +6,30 @@ import (
 	"strings"
 )
 
-// Params returns a Func whose key is the route parameters of these names
-// together, in the order given, escaped and joined with ':'. Without names it
-// takes all parameters of the route, in the order of the route.
+// Params returns a Func whose key is made of the route parameters of these names,
+// in the order given, escaped and joined with ':'. Without names it takes all
+// parameters of the route, in the order of the route.
 //
-// The route is read from [Request.Route] in the spellings of Gin and Echo
-// (":id", "*path", and Echo's "*", which is a parameter of that name), of
-// net/http ("{id}", "{path...}") and of chi ("{id:[0-9]+}", and "*" at the end,
-// which is a parameter of that name). Where a pattern holds '{', a ':' in it is
-// plain text, and so is a '*', unless it is the last character and no method
-// stands in front, as chi has it. Gin shows an escaped colon as a plain one;
-// name the parameters of such a route.
+// Params reads the route from [Request.Route]. It knows these spellings:
+//
+//   - Gin and Echo: ":id", "*path", and Echo's "*", which is a parameter of that
+//     name;
+//   - net/http: "{id}", "{path...}";
+//   - chi: "{id:[0-9]+}", and "*" at the end, which is a parameter of that name.
+//
+// In a pattern that contains '{', a ':' is plain text. So is a '*', unless it is
+// the last character and no method stands in front, as in chi. Gin shows an escaped
+// colon as a plain one, so name the parameters of such a route.
 //
 // A [ParamRequest] names the parameters itself, in an order of its own.
 //
-// The key holds the values only, and neither their names nor the route. Join it with
-// [Route] where several routes share the Func and are not to exclude each other.
+// The key contains only the values, not their names or the route. Join it with
+// [Route] if several routes share the Func and must not exclude each other.
 //
-// The errors are [ErrMissing] for a parameter that is missing or empty,
-// [ErrMisuse] for one that the route does not have, for a route without
-// parameters and where no route is known, and [ErrInvalidValue] for a value over
-// 8 KiB. Params panics if a name is empty.
+// The errors are [ErrMissing] for a parameter that is missing or empty, and
+// [ErrInvalidValue] for a value over 8 KiB. The error is [ErrMisuse] for a
+// parameter that the route does not have, for a route without parameters, and where
+// no route is known. Params panics if a name is empty.
 func Params(names ...string) Func {
 	names = slices.Clone(names)
 	if i := slices.Index(names, ""); i >= 0 {

@@ -7,15 +7,16 @@ import (
 )
 
 // Keys is what a Func names for one request: one key, or the several keys of [All] or
-// [Each]. The zero Keys holds one empty key.
+// [Each]. The zero Keys contains one empty key.
 type Keys struct {
 	key     string
 	several []string // two or more, no two of them equal; nil: key is the only one
 }
 
-// KeysOf calls f and returns the keys that it names for r. It is how a middleware calls
-// a Func: f itself returns a string, and several keys are no string, see [All]. The
-// errors are those of f, [Skip] among them; then Keys is the zero value.
+// KeysOf calls f and returns the keys that f names for r. Middlewares call a Func in
+// this way, because f itself returns one string, which cannot be several keys; see
+// [All]. The errors are those of f, including [Skip]. With an error, Keys is the zero
+// value.
 func KeysOf(f Func, r Request) (Keys, error) {
 	key, err := f(r)
 	if err == nil {
@@ -27,7 +28,7 @@ func KeysOf(f Func, r Request) (Keys, error) {
 	return Keys{}, err
 }
 
-// One returns the key and true if there is only one, and otherwise false.
+// One returns the key and true if there is only one. Otherwise it returns "" and false.
 func (k Keys) One() (key string, ok bool) { return k.key, k.several == nil }
 
 // List returns the keys as a new slice, in the order in which they were named.
@@ -63,25 +64,25 @@ func severalIn(err error) (keys []string, ok bool) {
 // maxKeys bounds what one request can lock at once.
 const maxKeys = 64
 
-// All returns a Func that names several locks, one for each of fs: a transfer
-// locks both accounts, {from} and {to}. A middleware takes all of them or none,
-// in the same order whichever way round a request names them, see
-// lockmw.Locker.AcquireAll. Two that are equal are one.
+// All returns a Func that names several locks, one for each of fs. A transfer, for
+// example, locks both accounts, {from} and {to}. A middleware takes all of them or
+// none, and always in the same order, whichever account a request names first; see
+// lockmw.Locker.AcquireAll. Two equal keys count as one.
 //
 //	keyfunc.All(
 //		keyfunc.MustParse("account:{body.from}"),
 //		keyfunc.MustParse("account:{body.to}"))
 //
-// Several keys are no string. The Func returns them in the place of an error,
-// as it would return [Skip], and [KeysOf] takes them out; if all keys are equal,
-// it returns that one. A Func of your own that calls an All passes the error on.
-// All goes around Join, Hash and Secret, not into them, where it is
-// [ErrMisuse]; All in All names the keys of both.
+// A string cannot be several keys. So the Func returns them in the place of an
+// error, as it would return [Skip], and [KeysOf] takes them out. If all keys are
+// equal, the Func returns that one. A Func of your own that calls an All must pass
+// on its error. All goes around Join, Hash and Secret, not into them: there,
+// several keys are [ErrMisuse]. All in All names the keys of both.
 //
-// The first error of one of fs, Skip among them, is returned as it is. What is
-// [Optional] and has no value names no key; another empty key is [ErrMissing],
-// and so it is if there is no key at all. More than 64 keys are ErrInvalidValue. All
-// panics without fs, with more than 64, and if one is nil.
+// The first error of one of fs, including Skip, is returned as it is. An [Optional]
+// without a value names no key. Any other empty key is [ErrMissing], and so is a
+// request without any key. More than 64 keys are ErrInvalidValue. All panics
+// without fs, with more than 64, and if one is nil.
 func All(fs ...Func) Func {
 	if len(fs) == 0 || len(fs) > maxKeys {
 		panic(fmt.Sprintf("keyfunc: All of %d Funcs: it takes 1 to %d", len(fs), maxKeys))

@@ -190,56 +190,59 @@ func (v *value) invalidText(why string) error {
 	return fmt.Errorf("%w: %s %s", ErrInvalidValue, v.label(), why)
 }
 
-// Param returns a Func whose key is the route parameter of that name. The
-// errors are [ErrMissing], for a route without such a parameter [ErrMisuse], and
-// for a value over 8 KiB [ErrInvalidValue]. It panics if name is empty.
+// Param returns a Func whose key is the route parameter of that name. The errors
+// are [ErrMissing], [ErrMisuse] if no route is known or the route has no such
+// parameter, and [ErrInvalidValue] for a value over 8 KiB. Param panics if name is
+// empty.
 func Param(name string) Func { return one(sourceParam, name) }
 
-// Query returns a Func whose key is the query parameter of that name. The
-// errors are [ErrMissing] and, for a value over 8 KiB, [ErrInvalidValue].
-// It panics if name is empty.
+// Query returns a Func whose key is the query parameter of that name. The errors
+// are [ErrMissing], and [ErrInvalidValue] for a value over 8 KiB. Query panics if
+// name is empty.
 func Query(name string) Func { return one(sourceQuery, name) }
 
-// Header returns a Func whose key is the header of that name, in gRPC the incoming
-// metadata; of several, the first. The errors are [ErrMissing] and, for a value over
-// 8 KiB, [ErrInvalidValue]. It panics if name is empty, or has a character that no
-// name of a header has.
+// Header returns a Func whose key is the header of that name; in gRPC, the incoming
+// metadata. Of several values it takes the first. The errors are [ErrMissing], and
+// [ErrInvalidValue] for a value over 8 KiB. Header panics if name is empty, or
+// contains a character that no name of a header has.
 func Header(name string) Func { return one(sourceHeader, name) }
 
-// Body returns a Func whose key is the body field at a path such as
-// "customer.id". The errors are [ErrMissing], [ErrInvalidValue] for a value
-// over 8 KiB, and whatever [Request.Body] returns, wrapped.
-// It panics if path, or a name in it, is empty.
+// Body returns a Func whose key is the body field at a path such as "customer.id".
+// The errors are [ErrMissing], [ErrInvalidValue] for a value over 8 KiB, and
+// whatever [Request.Body] returns, wrapped. Body panics if path, or a name in it,
+// is empty.
 func Body(path string) Func { return one(sourceBody, path) }
 
-// Form returns a Func whose key is the value of that name in a form that is the
-// body of an HTTP request, URL-encoded or multipart. The errors are [ErrMissing],
-// [ErrInvalidValue] for a value over 8 KiB, and whatever [FormRequest] returns,
-// wrapped. A Request that is no FormRequest is an error of its own.
-// It panics if name is empty.
+// Form returns a Func whose key is the value of that name in a form. The form is
+// the body of an HTTP request, URL-encoded or multipart. The errors are
+// [ErrMissing], [ErrInvalidValue] for a value over 8 KiB, and whatever
+// [FormRequest] returns, wrapped. A Request that is no FormRequest gives another
+// error. Form panics if name is empty.
 func Form(name string) Func { return one(sourceForm, name) }
 
 // Cookie returns a Func whose key is the value of the cookie of that name. The
-// client chooses it like any other value: a session is only as good for a key as
-// what has checked it. The errors are [ErrMissing], [ErrInvalidValue] for a value
-// over 8 KiB, and whatever [CookieRequest] returns, wrapped. A Request that is no
-// CookieRequest is an error of its own. It panics if name is empty, or has a character
-// that no name of a cookie has.
+// client chooses that value like any other: as a key, a session is only as good as
+// the code that has checked it. The errors are [ErrMissing], [ErrInvalidValue] for
+// a value over 8 KiB, and whatever [CookieRequest] returns, wrapped. A Request that
+// is no CookieRequest gives another error. Cookie panics if name is empty, or
+// contains a character that no name of a cookie has.
 func Cookie(name string) Func { return one(sourceCookie, name) }
 
-// Value returns a Func whose key is what [Request.Value] returns for name, which
-// earlier middleware stored: the tenant, the user. It can be a string, []byte, integer or bool, a type
-// made from one of these, or any other type that implements
-// [encoding.TextMarshaler] or [fmt.Stringer]; that text must tell two
-// different values apart. Integers, strings and bools are taken as they are
-// even if they have such methods. Three kinds of types are not taken although they
-// have them: [time.Time], of which one instant has many texts; a protobuf message, whose
-// text is another one in the next build; and a struct whose text is that of an embedded
-// field, without the others.
+// Value returns a Func whose key is what [Request.Value] returns for name: what
+// earlier middleware stored, such as the tenant or the user. It can be a string,
+// []byte, integer or bool, or a type made from one of these. It can also be of any
+// other type that implements [encoding.TextMarshaler] or [fmt.Stringer]; that text
+// must tell two different values apart. Integers, strings and bools are taken as
+// they are, even if they have such methods.
 //
-// The errors are [ErrMissing], also for nil, [ErrMisuse] for any other type, which
-// the error names, and [ErrInvalidValue] for a MarshalText that fails and for a text
-// over 8 KiB. It panics if name is empty.
+// Three kinds of types are refused although they have such methods: [time.Time],
+// because one instant has many texts; a protobuf message, because its text may
+// change with the next build; and a struct whose text is that of an embedded field
+// alone.
+//
+// The errors are [ErrMissing], also for nil; [ErrMisuse] for any other type, which
+// the error names; and [ErrInvalidValue] if MarshalText fails or the text is over
+// 8 KiB. Value panics if name is empty.
 func Value(name string) Func { return one(sourceValue, name) }
 
 func one(s source, name string) Func {
@@ -260,14 +263,14 @@ func one(s source, name string) Func {
 	}
 }
 
-// Route returns a Func whose key is the method and the route:
-// "POST /orders/:id". Braces are escaped, so the net/http pattern
-// "POST /orders/{id}" becomes "POST /orders/%7Bid%7D". What is said twice is
-// written once: a pattern that begins with its method, and in gRPC the full
-// method, which is the route as well.
+// Route returns a Func whose key is the method and the route: "POST /orders/:id".
+// Braces are escaped, so the net/http pattern "POST /orders/{id}" becomes
+// "POST /orders/%7Bid%7D". A method that would stand there twice is written once.
+// This applies to a pattern that begins with its method, and to gRPC, where the
+// full method is also the route.
 //
-// The error is [ErrMisuse] where the route is not known, as in a middleware
-// in front of the router, and [ErrInvalidValue] for a method over 8 KiB.
+// The error is [ErrMisuse] where no route is known, as in a middleware in front of
+// the router, and [ErrInvalidValue] for a method or a route over 8 KiB.
 func Route() Func { return methodAndRoute }
 
 // methodAndRoute is the one Func that Route returns. It is no closure, so that

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Parse returns the Func that a template describes: literal text and
-// placeholders in braces.
+// Parse returns the Func that a template describes. A template is literal text and
+// placeholders in braces:
 //
 //	order:{param.id}                  a route parameter
 //	stock:{query.shop}:{query.sku?}   sku may be missing or empty
@@ -19,61 +19,67 @@ import (
 //	{params}                          all parameters of the route
 //
 // A placeholder is a source and a name: param, query, header, body, form, cookie or
-// value. The name ends at '?', '|' or '}' and may hold dots. '?' says that the value may
-// be missing or empty, and "?=" what it is then: the text up to '|' or '}', which is not
-// empty, goes through the filters like a value, and is one key with it. {method}, {route} and {params} have no name: {method} and {route}
-// are those of the [Request], so the latter has no method put in front, unlike [Route];
-// {params} is what [Params] gives without names.
+// value. The name ends at '?', '|' or '}' and may contain dots. {method}, {route} and
+// {params} have no name. {method} and {route} are those of the [Request]: unlike
+// [Route], {route} has no method put in front. {params} is what [Params] gives without
+// names.
 //
-// The filters make equal spellings one, so that a client cannot dodge the lock
-// by another. All routes that lock the same thing need the same filter. After
-// {params} filters apply to each parameter.
+// '?' says that the value may be missing or empty. After "?=", a default takes its
+// place: the text up to '|' or '}', which must not be empty. Filters apply to the
+// default too. So it gives the same key as a request that sends this value.
+//
+// Filters give equal spellings one key, so that a client cannot dodge the lock by
+// another spelling. All routes that lock the same thing need the same filters. After
+// {params}, filters apply to each parameter.
 //
 //	lower   lower case, character by character, by the rules of Unicode; ς is σ and ſ is s
-//	int     a decimal integer without '+' and leading zeros, of any length;
+//	int     a decimal integer of any length, without '+' and leading zeros;
 //	        an optional value that is missing or empty is 0
 //	trim    without white space at both ends, by the rules of Unicode; white space alone
-//	        is one blank
-//	uuid    lower case with hyphens; also from "urn:uuid:", braces, 32 digits
+//	        becomes one blank
+//	uuid    lower case with hyphens; also takes "urn:uuid:", braces, and 32 digits
 //	idempotency  an Idempotency-Key without the quotes of a structured-field string;
 //	        1 to 255 visible ASCII characters
 //	hash    SHA-256 in hexadecimal, for long values; comes last
 //
-// Without a filter a missing value and 0 are two keys, which is right for a
-// handler that tells them apart: one that reads a string, or a pointer. One
-// that reads an int sees 0 in both, so its template says {body.shelf?|int}. One that has
-// another default, such as Gin's c.DefaultQuery("shop", "main") or a tag "default=1", has
-// two names for that, so its template says {query.shop?=main}, or {query.page?=1|int}.
-// A float or a bool should not be optional: no filter makes zero of a missing one.
+// Without a filter, a missing value and 0 are two keys. That is right for a handler
+// that tells them apart, because it reads a string or a pointer. A handler that reads
+// an int sees 0 in both cases, so its template must say {body.shelf?|int}. A handler
+// may have another default, such as Gin's c.DefaultQuery("shop", "main") or a tag
+// "default=1". It then takes a missing value and the default as equal, so its template
+// must say {query.shop?=main} or {query.page?=1|int}. A float or a bool should not be
+// optional: no filter turns a missing one into its zero value.
 //
-// A template without a placeholder is an error: it names no value, so all
-// requests would take one lock. Use [Const] where that is meant. So is text that
-// another system would take for a placeholder, with an error that says what to
-// write: "{id}", "${", "%s" and "{{param.id}}" always, "#{" unless the '#' stands
-// behind a word or a placeholder, and "{{id}}", ":id", "#id", "<id>" and "$id"
-// where there is no placeholder.
+// A template without a placeholder is an error: it names no value, so all requests
+// would take one lock. Use [Const] where that is meant. Text that another system would
+// take for a placeholder is an error too, and the error says what to write. "{id}",
+// "${", "%s" and "{{param.id}}" are always errors. "#{" is one unless the '#' stands
+// after a word or a placeholder. "{{id}}", ":id", "#id", "<id>" and "$id" are text if
+// the template has a placeholder as well.
 //
-// What cannot be meant is an error, too: a header or a cookie with a space in its name, an
-// empty name in the path of a body's field, filters that contradict each other ("|int|uuid",
-// "{method|int}"), and any other filter behind "|hash".
+// These are errors as well: a space in the name of a header or cookie, an empty name in
+// the path of a body field, filters that contradict each other ("|int|uuid",
+// "{method|int}"), and any other filter after "|hash".
 //
-// "{{" and "}}" stand for braces. As no key may hold braces, they appear there
-// as %7B and %7D.
+// "{{" and "}}" stand for braces. As no key may contain braces, they become %7B and
+// %7D.
 //
-// Different values never give the same key. In a value ':' is escaped, and so
-// is the character that follows the placeholder in the template: with
-// "{param.a}-{param.b}", "1-2" becomes "1%2D2". Where no text follows, or text
-// that begins with '%', a brace or a control character, a ':' is put there. A
-// template that is one placeholder and nothing else gives the key of [Param]
-// and its like, in which ':' is not escaped.
+// Different values never give the same key. In a value, ':' is escaped, and so is the
+// character that follows the placeholder in the template: with "{param.a}-{param.b}",
+// "1-2" becomes "1%2D2". Where the next placeholder follows directly, or text that
+// begins with '%', a brace or a control character, a ':' is put in between. A template
+// that is a single placeholder other than {params} gives the key of [Param] and its
+// like, in which ':' is not escaped.
 //
-// An error of Parse is a [*SyntaxError]. The errors of the Func are
-// [ErrMissing] for a value without '?' that is missing or empty, and for a
-// template without literal text of which all values are; [ErrInvalidValue] for
-// a value over 8 KiB, for one that is not what a filter wants, and where [Value]
-// says so; [ErrMisuse] for {route} where none is known, for a parameter that the
-// route does not have, and for a value of a type that Value does not take; and what [Request.Body], [FormRequest] and [CookieRequest] return,
-// wrapped.
+// An error of Parse is a [*SyntaxError]. The errors of the Func are:
+//
+//   - [ErrMissing] for a value without '?' that is missing or empty, and for a template
+//     without literal text if all its values are;
+//   - [ErrInvalidValue] for a value over 8 KiB, for one that is not what a filter
+//     wants, and where [Value] says so;
+//   - [ErrMisuse] for {route} where no route is known, for a parameter that the route
+//     does not have, and for a value of a type that Value does not take;
+//   - what [Request.Body], [FormRequest] and [CookieRequest] return, wrapped.
 func Parse(template string) (Func, error) {
 	t, err := parse(template)
 	if err != nil {

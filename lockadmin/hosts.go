@@ -8,21 +8,24 @@ import (
 	"strings"
 )
 
-// WithHosts says by which names browsers ask for the page, such as locks.internal: those of
-// the address that people type, without a port, and international ones in punycode (xn--…).
-// The page answers to them on any port, in any case, and with a dot at the end or without; a
-// name of a domain below is another name. More than one WithHosts adds up.
+// WithHosts sets the names by which browsers ask for the page, such as locks.internal. A name
+// is what people type as the address, without a port. International names are given in
+// punycode (xn--…). The page answers to these names on any port, in any case, and with or
+// without a dot at the end. A name in a domain below is another name. Several WithHosts add
+// up.
 //
-// Without it, and besides, the page answers to IP addresses and to localhost, and to any other
-// name with 403. For whoever owns a name can have it point to the page's address, in the
-// browser of an operator, who has visited a site of that name (DNS rebinding). The browser then
-// takes page and site for one, and lets the site read all locks and release them. Neither an
-// address nor localhost can be made to point elsewhere. What counts is the request's Host,
-// wherever it comes from: X-Forwarded-Host is not believed, so a proxy in front must keep Host.
-// That holds in tests, too: what httptest.NewRequest makes is for example.com, unless it says
-// otherwise.
+// With or without it, the page answers to IP addresses and to localhost. It answers to any
+// other name with 403, because of DNS rebinding: whoever owns a name can make it point to the
+// page's address, in the browser of an operator who visits a site of that name. The browser
+// then takes page and site for one, and lets the site read all locks and release them. Nobody
+// can make an IP address or localhost point elsewhere.
 //
-// Handler panics if a name has other characters than letters, digits, dots, - and _.
+// What counts is the request's Host, wherever the request comes from. X-Forwarded-Host is not
+// believed, so a proxy in front must keep Host. This holds in tests, too: requests of
+// httptest.NewRequest are for example.com, unless they say otherwise.
+//
+// Handler panics if a name is empty, or has other characters than letters, digits, dots, - and
+// _.
 func WithHosts(names ...string) Option {
 	return func(o *options) {
 		for _, name := range names {

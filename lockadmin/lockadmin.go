@@ -1,26 +1,27 @@
-// Package lockadmin has a page for operators: which locks are held and waited for, by
-// whom, since when and for how much longer, and which were refused or lost of late. It is
-// live, and made of the standard library alone: the page loads nothing from elsewhere.
+// Package lockadmin has a page for operators. It shows which locks are held and waited for, by
+// whom, since when and for how much longer, and which were refused or lost of late. The page
+// is live. It is made of the standard library alone, and loads nothing from elsewhere.
 //
 //	mux.Handle("/admin/locks", signedIn(lockadmin.Handler(locks, lockadmin.WithHosts("locks.internal"))))
 //
-// The handler has no authentication of its own, and keys and notes are often private: put
-// what your service signs people in with in front of it, or serve it on an address that
-// only operators reach. Such an address alone does not keep a site out that an operator's
-// browser visits, so the page answers to IP addresses, to localhost and to the names that
-// WithHosts gives it, and to no other. It may be mounted at any path, with or without
-// http.StripPrefix.
+// The handler has no authentication of its own, and keys and notes are often private. Put your
+// service's sign-in in front of it, or serve it on an address that only operators reach. Such
+// an address alone does not keep out a site that an operator's browser visits. So the page
+// answers only to IP addresses, to localhost and to the names that WithHosts gives it. It may
+// be mounted at any path, with or without http.StripPrefix.
 //
-// The page tells of answers of lockmw.Do and of middlewares called Idempotent: how long one is
-// kept, and of which work nobody knows whether it was done. It never shows what is in an answer.
+// The page also tells of the answers of lockmw.Do and of middlewares called Idempotent: how
+// long an answer is kept, and of which work nobody knows whether it was done. It never shows
+// what is in an answer.
 //
-// The page changes nothing, unless WithForceRelease says who may take a lock from its
-// holder, or WithResolve who may say what became of work.
+// The page changes nothing, unless WithForceRelease says who may take a lock from its holder,
+// or WithResolve says who may resolve uncertain work.
 //
-// Start reading at page.go, which answers what the page asks for. poller.go reads all locks,
-// table.go keeps them as lock.go describes them, and stream.go tells the page. find.go is what
-// an operator looks for, and wish.go what one wants changed, by release.go or resolve.go;
-// hosts.go says by which names the page is asked for. The page itself is in the folder static.
+// Start reading at page.go, which answers the page's requests. poller.go reads all locks,
+// table.go keeps them in the form that lock.go describes, and stream.go sends them to the
+// page. find.go finds what an operator looks for. wish.go takes what an operator wants
+// changed, and release.go or resolve.go does it. hosts.go checks by which name the page is
+// asked for. The page itself is in the folder static.
 package lockadmin
 
 import (
@@ -53,13 +54,13 @@ func (o *options) changes() bool { return o.mayRelease != nil || o.mayResolve !=
 // defaultLimit is how many locks the page shows, if WithLimit says nothing else.
 const defaultLimit = 10_000
 
-// WithForceRelease lets those take a lock from its holders for whose requests authorise
-// returns true. It is asked when the page is opened, and again for each release. Without
-// this option the page releases nothing.
+// WithForceRelease says who may take a lock from its holders: those for whose requests
+// authorise returns true. It is asked when the page is opened, and again for each release.
+// Without this option, the page releases nothing.
 //
-// The former holder works on, beside the next one, until it learns that the lock is lost,
-// see lockmw.Locker.ForceRelease. The page asks for confirmation first. authorise is called
-// by many goroutines at once; Handler panics if it is nil.
+// The former holder works on beside the next one until it learns that the lock is lost; see
+// lockmw.Locker.ForceRelease. The page asks for confirmation first. Many goroutines may call
+// authorise at once. Handler panics if authorise is nil.
 func WithForceRelease(authorise func(*http.Request) bool) Option {
 	return func(o *options) {
 		if authorise == nil {
@@ -69,15 +70,16 @@ func WithForceRelease(authorise func(*http.Request) bool) Option {
 	}
 }
 
-// WithResolve lets those say what became of uncertain work, see lockmw.Locker.Resolve, for
-// whose requests authorise returns true. It is asked when the page is opened, and again for
-// each resolution. Without this option the page resolves nothing.
+// WithResolve says who may resolve uncertain work: those for whose requests authorise returns
+// true; see lockmw.Locker.Resolve. authorise is asked when the page is opened, and again for
+// each resolution. Without this option, the page resolves nothing.
 //
-// The page can say that the work was not done, so that the next request does it (lockmw.Again),
-// and that nobody is to do it any more (lockmw.Discard). It cannot say what an answer is
-// (lockmw.Done). Whoever says Again of a payment that was made has it made twice: so this is a
-// right of its own, and WithForceRelease does not give it. The page asks for confirmation first.
-// authorise is called by many goroutines at once; Handler panics if it is nil.
+// The page can say that the work was not done, so that the next request does it
+// (lockmw.Again), or that nobody is to do it any more (lockmw.Discard). It cannot say what an
+// answer is (lockmw.Done). If somebody says Again of a payment that was made, it is made
+// twice. So this is a right of its own, and WithForceRelease does not give it. The page asks
+// for confirmation first. Many goroutines may call authorise at once. Handler panics if
+// authorise is nil.
 func WithResolve(authorise func(*http.Request) bool) Option {
 	return func(o *options) {
 		if authorise == nil {
@@ -87,10 +89,11 @@ func WithResolve(authorise func(*http.Request) bool) Option {
 	}
 }
 
-// WithAuthor says who asks for a release or a resolution: author returns the name of the person whom the request comes from, as the
-// service that signs people in knows it. It is told, with the reason that the operator types, to the former holder, the log and the
-// observers of the Locker, see lockmw.Intervention. What is too long is cut, and what cannot be printed is left out. By default it is
-// the address that the request comes from, which may be that of a proxy. author is called by many goroutines at once; Handler panics if it is nil.
+// WithAuthor says who asks for a release or a resolution. author returns the name of the person whom the request comes from, as the service
+// that signs people in knows it. The name and the reason that the operator types are told to the former holder, the log and the observers
+// of the Locker; see lockmw.Intervention. A name over 128 bytes is cut, and characters that cannot be printed are left out. By default the
+// name is the address that the request comes from, which may be that of a proxy. Many goroutines may call author at once. Handler panics if
+// author is nil.
 func WithAuthor(author func(*http.Request) string) Option {
 	return func(o *options) {
 		if author == nil {
@@ -100,9 +103,10 @@ func WithAuthor(author func(*http.Request) string) Option {
 	}
 }
 
-// WithLogger sets where the handler reports what the page does not tell: why Redis cannot
-// be reached, and releases by force and resolutions with the address they were asked for from.
-// By default nothing is logged. Handler panics if logger is nil.
+// WithLogger sets where the handler reports what the page does not tell. This is why Redis
+// cannot be reached, why a request has panicked, and each release by force and each
+// resolution, with the address that asked for it. By default nothing is logged. Handler panics
+// if logger is nil.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) {
 		if logger == nil {
@@ -112,9 +116,9 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithLimit sets how many locks the page shows at most. Where there are more, it says so,
-// and finds the others by how their keys begin. The default is 10,000.
-// Handler panics unless n is positive.
+// WithLimit sets how many locks the page shows at most. If there are more, the page says so,
+// and finds the others by the beginning of their keys. The default is 10,000. Handler panics
+// unless n is positive.
 func WithLimit(n int) Option {
 	return func(o *options) {
 		if n < 1 {
@@ -124,11 +128,11 @@ func WithLimit(n int) Option {
 	}
 }
 
-// Handler returns the page about the locks in the Redis of locks. Up to a hundred people may
-// have it open at the same time; they share what is read of Redis. For as long as somebody has,
-// all locks are read once a second, or less often where reading takes long; otherwise nothing
-// is. The page itself says when Redis cannot be reached, and when the Locker is closed. Handler
-// panics if locks or an option is nil.
+// Handler returns the page about the locks in the Redis of locks. Up to a hundred pages may be
+// open at the same time, and share what is read from Redis. While a page is open, the locks
+// are read once a second, or less often if reading takes long. Otherwise nothing is read. The
+// page itself says when Redis cannot be reached, and when the Locker is closed. Handler panics
+// if locks or an option is nil.
 func Handler(locks *lockmw.Locker, opts ...Option) http.Handler {
 	if locks == nil {
 		panic("lockadmin: Handler: the Locker is nil")

@@ -1,16 +1,22 @@
-// Package lockclient is for programs that call services whose routes are locked: it asks again where a service has refused a request because of
-// a lock, when the service said that asking again helps, and not before.
+// Package lockclient is for programs that call services whose routes are locked. If a service has refused a request because of a lock, and said that
+// asking again helps, the package asks again, and not earlier than the service said.
 //
 //	client := &http.Client{Transport: &lockclient.Transport{}}
 //
-// For gRPC there is package grpcretry, for ConnectRPC package connectretry, and for any other kind of client Budget.Ask.
+// For gRPC, use package grpcretry; for ConnectRPC, package connectretry; and for any other kind of client, Budget.Ask.
 //
-// A request is made again only if the service has not begun to work on it. Two things must come together: a code that says so, from the
-// body of the answer (see Again), and a time after which to ask, from its Retry-After. So these are never asked again: a LOCK_COOLDOWN, since asking
-// again would do the same again; what is uncertain; a lock that was lost in the middle of the work; an answer that was kept and is sent again; a 503 of a proxy; an
-// answer in another format than that of the middlewares (WithErrorHandler). POST is no exception.
+// A request is made again only if the service has not begun to work on it. The answer must have both a code that says so (see Again), in its body,
+// and a time after which to ask, in Retry-After. If retry_after_ms in the body is shorter than Retry-After, it counts. In gRPC and ConnectRPC, the
+// details of the status have both. A POST is made again like any other request. These are never asked again:
 //
-// In gRPC and ConnectRPC a refusal names the method that refused, so a handler that returns the refusal of another service is not asked again. HTTP has nothing
-// of the kind. A handler that takes a lock of its own after it has begun, or that calls another service, must not answer with that one's code, type and
-// Retry-After: they say that nothing was done.
+//   - a LOCK_COOLDOWN, because the same work would be done again;
+//   - uncertain work;
+//   - a lock that was lost in the middle of the work;
+//   - an answer that was kept and is sent again;
+//   - a 503 of a proxy;
+//   - an answer in another format than that of the middlewares (WithErrorHandler).
+//
+// In gRPC and ConnectRPC, a refusal names the method that refused. So if a handler returns the refusal of another service, its call is not made
+// again. In HTTP, a refusal names nothing. So a handler that has begun its work, and then takes a lock of its own or calls another service, must not
+// answer with the code, type and Retry-After of a refusal that it gets: they say that nothing was done.
 package lockclient

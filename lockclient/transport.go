@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// A Transport sends requests, and sends one again that was refused because of a lock, as its Budget says. Its zero value is ready to use. It is an
-// http.RoundTripper, safe for concurrent use.
+// A Transport sends requests. If a request was refused because of a lock, it sends the request again, as its Budget says. It is an http.RoundTripper,
+// safe for concurrent use, and its zero value is ready to use.
 //
-// The caller is given the last answer, as it came: a refusal where the budget is used up. Where the request's context ends in a pause, it is given the error of
-// that. A request whose body cannot be sent a second time (it has a Body and no GetBody; http.NewRequest makes one of bytes and strings) is sent once. A try may
-// begin before the one before it has read all of its body, so GetBody has to return another reader each time.
+// The caller is given the last answer, as it came; if the budget is used up, that is a refusal. If the request's context ends in a pause, the caller
+// is given the context's error. A request is sent only once if its body cannot be sent a second time, because it has a Body and no GetBody.
+// (http.NewRequest makes a GetBody for bytes and strings.) A try may begin before the previous one has read all of its body, so GetBody must return
+// another reader each time.
 //
-// The code is in the body: a HEAD request is sent once, and so is one whose caller has asked for a compressed answer and gets one. Cookies that a refusal sets are
-// not seen by an http.Client's Jar.
+// The code is in the body of the answer. So a HEAD request is sent only once, and so is a request whose caller has asked for a compressed answer and
+// gets one. The Jar of an http.Client does not see the cookies of a refusal after which the request is sent again.
 type Transport struct {
 	Base   http.RoundTripper // sends each try; nil: http.DefaultTransport
 	Budget Budget
@@ -30,7 +31,7 @@ const (
 	readFor    = 5 * time.Second
 )
 
-// RoundTrip is that of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	base := t.base()
 	hasBody := r.Body != nil && r.Body != http.NoBody
@@ -60,7 +61,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// CloseIdleConnections closes those of Base, for http.Client.CloseIdleConnections.
+// CloseIdleConnections closes the idle connections of Base, if Base can do that. It is called by http.Client.CloseIdleConnections.
 func (t *Transport) CloseIdleConnections() {
 	if closes, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		closes.CloseIdleConnections()

@@ -1,19 +1,24 @@
-// Package lockotel has metrics and traces of lockmw for OpenTelemetry. One option of New
-// wires them:
+// Package lockotel has metrics and traces of lockmw for OpenTelemetry. One option of lockmw.New
+// adds them:
 //
 //	locks, err := lockmw.New(client, lockotel.New())
 //
-// The metrics have the names, meanings and labels of package lockprom's. A span
-// lockmw.acquire covers each Acquire, from the call until it has its lock or is refused. It
-// is a child of the caller's span, and none is made where the caller has none. It has the
-// attributes lockmw.name, lockmw.mode, lockmw.outcome and, where the call waited for its
-// turn, lockmw.queued. That of a refused call has the status Error, and the code of the
-// refusal as error.type; work that runs without its lock is no error. Where it is known who had the lock for which the call has
-// waited, or was refused, it has lockmw.holder.instance and lockmw.holder.note, and with Note a link to the holder's span. That a lock was handed
-// over, or was lost, are events of the caller's span.
+// The metrics have the names, meanings and labels of those of package lockprom.
 //
-// Spans are made in this file and, as far as they tell of a lock's holder, in note.go, the histograms and counters in metrics.go, and the gauges, which
-// several Lockers share, in gauges.go.
+// A span lockmw.acquire covers each Acquire, from the call until it has its lock or is refused. It
+// is a child of the caller's span. If the caller has no span that is recorded or sampled, none is
+// made. Its attributes are lockmw.name, lockmw.mode, lockmw.outcome and, if the call waited for its
+// turn, lockmw.queued. The span of a refused call has the status Error, and the code of the refusal
+// as error.type. Work that runs without its lock is no error.
+//
+// If a call has waited or was refused, it may be known who had the lock. The span then has
+// lockmw.holder.instance and lockmw.holder.note, and with Note a link to the holder's span.
+//
+// The caller's span has an event if a lock was handed over, if a lock was lost, and if an answer
+// was not kept.
+//
+// Spans are made in this file, and note.go adds what they tell of a lock's holder. metrics.go has
+// the histograms and counters, and gauges.go the gauges, which several Lockers share.
 package lockotel
 
 import (
@@ -44,19 +49,20 @@ type options struct {
 	withKey bool
 }
 
-// WithMeterProvider has metrics go to p. The default is the global one.
+// WithMeterProvider makes metrics go to p. The default is the global one.
 func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) { o.meters = p } }
 
-// WithTracerProvider has spans go to p. The default is the global one.
+// WithTracerProvider makes spans go to p. The default is the global one.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options) { o.tracers = p } }
 
-// WithKeyAttribute adds the lock's key to spans, as lockmw.key. Keys are often private:
-// order numbers, customers. Metrics never have it.
+// WithKeyAttribute adds the lock's key to spans and events, as lockmw.key. Keys are often
+// private: order numbers, customers. Metrics never have the key.
 func WithKeyAttribute() Option { return func(o *options) { o.withKey = true } }
 
-// New returns an Option that has a Locker measured and traced. Several Lockers that are
-// measured by one MeterProvider count together; lockmw_redis_up is 1 if all of them reach
-// their Redis. What OpenTelemetry does not take is an error of lockmw.New.
+// New returns an Option that measures and traces a Locker. Several Lockers that are
+// measured by one MeterProvider count together; lockmw_redis_up is 1 only if all of them
+// reach their Redis. If an option or a provider is nil, or OpenTelemetry does not take a
+// metric, lockmw.New returns the error.
 func New(opts ...Option) lockmw.Option {
 	o := options{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for i, opt := range opts {

@@ -12,19 +12,19 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Note is for lockmw.WithNote: it writes the ids of the span under which a lock is taken into the lock's note, if that span is sampled, and
-// nothing otherwise. So whoever finds the lock held can follow the trace of the holder, and the span lockmw.acquire of a call of
-// another Locker, or of the same one, that has waited for the lock or was refused has a link to the holder's span.
+// Note is for lockmw.WithNote. If the span under which a lock is taken is sampled, Note writes that span's ids into the lock's note. If
+// not, it writes nothing. So whoever finds the lock held can follow the trace of the holder. If a call has waited for the lock or was
+// refused, its span lockmw.acquire has a link to the holder's span. The call may be of another Locker or of the same one.
 //
 //	locks, err := lockmw.New(client, lockotel.New(), lockmw.WithNote(lockotel.Note))
 //
-// It is off unless it is given to WithNote, because it has a price: the ids are 49 bytes, as "<trace id>-<span id>", and the note is part of what
-// each command and message about the lock, and Redis, have. A note of one's own may have the ids as one of its words:
+// Note is off unless you give it to WithNote, because it has a price. The ids are 49 bytes, as "<trace id>-<span id>". The note is part of
+// each command and message about the lock, and of what Redis keeps. A note of your own may have the ids as one of its words:
 //
 //	lockmw.WithNote(func(ctx context.Context) string { return requestID(ctx) + " " + lockotel.Note(ctx) })
 //
-// Where leases of another process follow one another without Redis's knowing, the note is for up to a second that of the first of
-// them, and so is the link.
+// Another process may give the lock from one of its leases to the next without Redis's knowing. For up to a second, the note is then that
+// of the first of these leases, and so is the link.
 func Note(ctx context.Context) string {
 	span := trace.SpanContextFromContext(ctx)
 	if !span.IsValid() || !span.IsSampled() {

@@ -1,18 +1,24 @@
-// Package lockprom has metrics of lockmw for Prometheus. One option of New wires them:
+// Package lockprom has metrics of lockmw for Prometheus. One option of lockmw.New adds them:
 //
 //	locks, err := lockmw.New(client, lockprom.New(prometheus.DefaultRegisterer))
 //
-// The metrics are lockmw_acquire_duration_seconds, lockmw_hold_duration_seconds,
-// lockmw_held, lockmw_waiting, lockmw_handovers_total, lockmw_refused_total,
-// lockmw_lost_total, lockmw_failed_open_total, lockmw_stuck_total, lockmw_stale_writes_total, lockmw_unfenced_writes_total, lockmw_answers_total, lockmw_renewals_total
-// and lockmw_redis_up, and of policies with Shadow lockmw_shadow, lockmw_shadow_acquire_duration_seconds, lockmw_shadow_refused_total,
-// lockmw_shadow_overlaps_total and lockmw_shadow_incomplete_total; of a Locker with live settings also lockmw_off, lockmw_settings,
-// lockmw_settings_refused and lockmw_settings_age_seconds. Their label name is the policies' Name (or Prefix); no label has a
-// key in it. A name beyond the first 200 counts as "other".
+// The metrics of all Lockers are lockmw_acquire_duration_seconds, lockmw_hold_duration_seconds,
+// lockmw_held, lockmw_waiting, lockmw_handovers_total, lockmw_refused_total, lockmw_lost_total,
+// lockmw_failed_open_total, lockmw_stuck_total, lockmw_stale_writes_total,
+// lockmw_unfenced_writes_total, lockmw_answers_total, lockmw_renewals_total and lockmw_redis_up.
 //
-// The counters of a name and mode are there, and 0, from its first call on, and those of
-// renewals from the start: what increase() and rate() of Prometheus tell of a counter is how
-// it grew since it was first seen, so one that first shows as 1 would hide its first event.
+// Policies with Shadow add lockmw_shadow, lockmw_shadow_acquire_duration_seconds,
+// lockmw_shadow_refused_total, lockmw_shadow_overlaps_total and lockmw_shadow_incomplete_total. A
+// Locker with live settings adds lockmw_off, lockmw_settings, lockmw_settings_refused and
+// lockmw_settings_age_seconds.
+//
+// The label name is the policy's Name (or Prefix). No label has a key in it. A name beyond the
+// first 200 counts as "other".
+//
+// The counters of a name and mode exist from its first call on, with the value 0. Those that only
+// Do or Shadow uses exist from the first event of that kind on, and those of renewals from the
+// start. A counter that first shows as 1 would hide its first event, because increase() and rate()
+// of Prometheus tell only how a counter has grown since it was first seen.
 package lockprom
 
 import (
@@ -28,13 +34,13 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// New returns an Option that registers the metrics and has the Locker kept in them. Several
-// Lockers may be given one registerer, and then count together; lockmw_redis_up is 1 if
-// all of them reach their Redis. Where metrics of these names are registered that are not
-// lockprom's, or registerer is nil, lockmw.New returns the error.
+// New returns an Option that registers the metrics with registerer and measures the Locker. Several
+// Lockers may be given one registerer, and then count together; lockmw_redis_up is 1 only if all of
+// them reach their Redis. If registerer is nil, or has other metrics of these names, lockmw.New
+// returns the error.
 //
-// An Acquire and its Release cost about half a microsecond more. A Locker that is closed adds
-// nothing to gauges any more; its counters stay.
+// An Acquire and its Release cost about half a microsecond more. A Locker that is closed no longer
+// adds to gauges; its counters stay.
 func New(registerer prometheus.Registerer) lockmw.Option {
 	if registerer == nil {
 		return lockmw.Failed(errors.New("lockprom: the registerer is nil"))

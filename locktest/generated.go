@@ -7,18 +7,19 @@ import (
 	"github.com/lockmw/kit/internal/lockgen"
 )
 
-// Generated fails the test if the decorators of a package (see cmd/lockgen) are not
-// those that lockgen would write now: a directive, or what it names, has changed since.
-// Such code may still compile, and take the lock of a former key.
+// Generated fails the test if the decorators of a package (see cmd/lockgen) are not those
+// that lockgen would write now, because a directive, or what it names, has changed since.
+// Such code may still compile, and then takes the lock of a former key.
 //
 //	func TestLocksAreGenerated(t *testing.T) { locktest.Generated(t) }
 //
-// It checks the package of the test. With packages, such as "./...", it checks those,
-// seen from the folder of the test, and as the test itself was built: go test -tags=x
-// checks the files that are for x. Without any directive in them the test fails, too.
+// Generated checks the package of the test. With packages, such as "./...", it checks
+// those, seen from the folder of the test. It uses the build flags of the test: go test
+// -tags=x checks the files that are for x. The test also fails if there is no directive
+// in them.
 //
-// It needs the go command and the source code. It does not look for who calls the
-// decorators; lockgen -check does.
+// Generated needs the go command and the source code. It does not check whether anybody
+// calls the decorators; lockgen -check does.
 func Generated(t testing.TB, packages ...string) {
 	t.Helper()
 	problems, decorators, err := lockgen.Check(t.Context(), lockgen.Request{Patterns: packages, Flags: lockgen.BuildFlags()}, false)

@@ -10,18 +10,19 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Locked sends requests to a service's handler, and fails the test for each that is served
-// without asking l for a lock: a middleware stands on another route, or was given to a router or
-// a group when its routes were there already, which nobody else tells.
+// Locked sends requests to a service's handler, and fails the test for each that is
+// served without asking l for a lock. Then a middleware is on another route, or was given
+// to a router or a group that had its routes already. The program itself does not report
+// that.
 //
-// A request is a method, a path and, where there is one, a JSON body, with a space between, such as
-// "POST /orders/42/pay". The handlers
-// run, one after the other. One that is refused with lockmw.CodeKeyInvalid, because the key needs a
-// header, say, has its lock; one that is refused as a mistake of the program has none. Whether
-// the key is the right one, Hold and Keys tell.
+// A request is a method, a path and, if it has one, a JSON body, separated by blanks,
+// such as "POST /orders/42/pay". The handlers run, one after the other. A request that is
+// refused with lockmw.CodeKeyInvalid, for example because its key needs a header, counts
+// as having its lock. One that is refused as a mistake of the program counts as having
+// none. Locked does not check that the key is the right one; Hold and Keys do.
 //
-// Nobody else may use l meanwhile. It fails the test as well if there is no request, if one cannot be
-// sent, and if l is not from New.
+// Nobody else may use l meanwhile. Locked also fails the test if there is no request, if
+// one cannot be sent, and if l is not from New.
 func Locked(t testing.TB, l *lockmw.Locker, handler http.Handler, requests ...string) {
 	t.Helper()
 	s := stageOf(t, "Locked", l)

@@ -1,39 +1,40 @@
-// Package locktest is for tests of code that takes locks. It gives a test a Locker over
-// a Redis inside the test, and makes happen what hardly ever happens during a test by
-// itself: a lock that others hold, a lock that is lost, a process that dies in the middle of its
-// work, and a Redis that is away.
+// Package locktest is for tests of code that takes locks. It gives a test a Locker over a
+// Redis inside the test. And it causes what hardly ever happens by itself during a test:
+// others hold a lock, a lock is lost, a process dies in the middle of its work, or Redis
+// is away.
 //
 //	locks := locktest.New(t)
 //	release := locktest.Hold(t, locks, "order:42")  // the handler answers 409, or waits
-//	locktest.AwaitWaiters(t, locks, "order:42", 1)  // now it does
+//	locktest.AwaitWaiters(t, locks, "order:42", 1)  // returns when it waits
 //	release()                                       // whoever waits has the lock now
 //	locktest.Keys(t, locks)                         // "order:42"
 //	locktest.Lose(t, locks, "order:42")             // the handler's context ends
 //	locktest.Crash(t, locks)                        // the handler's process dies: was it paid?
-//	locktest.Uncertain(t, locks)                    // the work of which nobody knows
+//	locktest.Uncertain(t, locks)                    // work that may have been done or not
 //	locktest.Down(t, locks)                         // the handler answers 503
 //	locktest.Up(t, locks)                           // and works again
 //
-// Locked checks that each of a list of requests takes a lock at all.
-// Generated checks that the decorators which lockgen has written are current.
+// Locked checks that each of a list of requests asks for a lock at all. Generated checks
+// that the decorators that lockgen has written are current.
 //
-// Keys are whole: the policy's prefix and what the key function returns, as
-// lockmw.Lease.Key gives them. If the key of a Hold is mistaken, the test fails.
+// Keys are whole: the policy's prefix followed by what the key function returns, as
+// lockmw.Lease.Key gives them. If the key of a Hold is wrong, the test fails.
 //
-// Hold stands for another process: a test needs no second Locker over the same Redis,
-// and there is none.
+// Hold acts as another process. So a test needs no second Locker over the same Redis, and
+// cannot have one.
 //
-// Time is real, and so is the way to Redis, over a loopback connection: tests in
-// a synctest bubble cannot use this package. Tests that run in parallel do not
-// meet, because every Locker has a Redis of its own.
+// Time is real, and so is the loopback connection to Redis, so tests in a synctest bubble
+// cannot use this package. Tests that run in parallel do not affect each other, because
+// every Locker has a Redis of its own.
 //
-// All functions but New and Generated may be called from any goroutine, also by the code that holds the
-// lock. Where they fail the test, they call t.Fatalf, which ends the goroutine that it is
-// called from: in another goroutine than the test's own, the test is marked as failed
-// and goes on.
+// All functions except New and Generated may be called from any goroutine, also by the
+// code that holds the lock. If they cannot go on, they call t.Fatalf, which ends the
+// goroutine that called them. If that is not the test's own goroutine, the test is marked
+// as failed and goes on.
 //
-// stage.go says what stands behind a Locker of this package; asked.go remembers for which keys
-// it was asked, crash.go has its process die, outage.go takes its Redis away, and look.go looks into it.
+// In the code, stage.go has what is behind a Locker of this package, and asked.go
+// remembers which keys it was asked for. crash.go makes its process die, outage.go takes
+// its Redis away, and look.go looks into that Redis.
 package locktest
 
 import (
@@ -49,13 +50,13 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// New returns a Locker over a Redis that runs inside the test. Both are closed
-// when the test ends, the Locker first: locks that are still held then are
-// released, and callers that still wait get lockmw.ErrClosed. If an option is wrong, New
-// fails the test.
+// New returns a Locker over a Redis that runs inside the test. Both are closed when
+// the test ends, the Locker first. Locks that are still held are then released, and
+// callers that still wait get lockmw.ErrClosed. If an option is wrong, New fails
+// the test.
 //
-// The options are lockmw.New's. WithNamespace has no effect: nobody else uses
-// this Redis. An observer is not told of what Hold does.
+// The options are those of lockmw.New. WithNamespace has no effect, because nobody
+// else uses this Redis. Observers are not told what Hold does.
 func New(t testing.TB, opts ...lockmw.Option) *lockmw.Locker {
 	t.Helper()
 	server := miniredis.NewMiniRedis()
@@ -100,21 +101,21 @@ func open(t testing.TB, o redis.Options, opts ...lockmw.Option) *lockmw.Locker {
 	return l
 }
 
-// Hold takes a key as another process would and keeps it until release is
-// called or the test ends. Meanwhile the code under test is refused, or waits,
-// as its policy says; of those that wait the first has the key when release
-// returns. Calling release again does nothing.
+// Hold takes a key as another process would, and keeps it until release is called
+// or the test ends. Meanwhile the code under test is refused or waits, as its
+// policy says. When release returns, the first of those that wait has the key.
+// Calling release again does nothing.
 //
-// A test in which nobody asks for the key has mistaken it, and its handler runs
-// beside the lock in silence. So Hold fails the test at the end if the code under
-// test has not asked for the key since New, and says which keys it asked for
-// instead. (A call of AcquireAll asks for its keys in their order, up to the
-// first that others hold.) A test that only wants a key to be taken, to look at it
-// or to release it by force, takes it with l itself.
+// If nobody asks for the key, the test has the wrong one, and its handler runs
+// beside the lock without anybody noticing. So Hold fails the test at its end if
+// the code under test has not asked for the key since New, and says which keys it
+// asked for instead. (A call of AcquireAll asks for its keys in sorted order, up to
+// the first that others hold.) A test may want a key only to be taken, to look at
+// it or to release it by force. Such a test takes the key with l itself.
 //
-// Hold does not wait. It fails the test if the key is taken, by the code under
-// test or by an earlier Hold, if no lock can have such a key, and if l is not
-// from New.
+// Hold does not wait. It fails the test if the key is taken by the code under test
+// or by an earlier Hold, if the code under test waits for it, if no lock can have
+// such a key, and if l is not from New.
 func Hold(t testing.TB, l *lockmw.Locker, key string) (release func()) {
 	t.Helper()
 	s := stageOf(t, "Hold", l)
@@ -144,19 +145,20 @@ func Hold(t testing.TB, l *lockmw.Locker, key string) (release func()) {
 	return release
 }
 
-// Lose takes a key away from the code under test, as a Redis does that forgets
-// it: in a restart, a fail-over, an eviction. It returns when the holder has been
-// told, which takes milliseconds here: its lease's context has ended, with the
-// cause lockmw.ErrLost unless the holder gave the key back in that moment or was
-// over its MaxHold, and its release will say lockmw.ErrLost.
+// Lose takes a key away from the code under test, as a Redis does that forgets it
+// in a restart, a fail-over or an eviction. Lose returns when the holder has been
+// told, which takes milliseconds here. The context of the holder's lease has then
+// ended, and its release will return lockmw.ErrLost. The context's cause is
+// lockmw.ErrLost too, unless the holder gave the key back at that moment or was
+// over its MaxHold.
 //
-// The key is free then. Those who wait for it keep their places, and the first
-// finds it within its retry interval. Call Hold next for a key that somebody
-// else has. What Redis had of work by lockmw.Do is forgotten as well, so the
-// next call does that work; after a Crash it is there still.
+// The key is then free. Those who wait for it keep their places, and the first
+// finds it free within its retry interval. If somebody else is to have the key,
+// call Hold next. What Redis had of work by lockmw.Do is forgotten as well, so the
+// next call does that work. (After a Crash, it is still there.)
 //
-// It fails the test if no lease of l holds the key, while Redis is down, and if l is
-// not from New.
+// Lose fails the test if no lease of l holds the key, while Redis is down, and if l
+// is not from New.
 func Lose(t testing.TB, l *lockmw.Locker, key string) {
 	t.Helper()
 	s := stageOf(t, "Lose", l)

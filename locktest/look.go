@@ -8,19 +8,20 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// AwaitWaiters returns when n callers of l, or more, wait for a key: they stand in its
-// queue, so that they have the lock in the order in which they came, and a release hands
-// it to the first. Calls of lockmw.Do count that wait for the answer of another one. While
-// Redis is down, callers count that wait for it to come back. With n 0 it returns when
-// nobody waits for the key any more.
+// AwaitWaiters returns when n callers of l, or more, wait for a key. They are then in its
+// queue: they get the lock in the order in which they came, and a release hands it to the
+// first. Calls of lockmw.Do that wait for the answer of another call count too. While
+// Redis is down, those callers count that wait for it to come back. With n = 0,
+// AwaitWaiters returns when nobody waits for the key any more.
 //
-// It takes the place of a pause between the call that is to wait and what the test does
-// next, such as releasing what Hold took. The callers may cease to wait as soon as it has
-// returned, when their policies' time is over.
+// Use it in place of a pause between the call that is to wait and the next step of the
+// test, such as releasing what Hold took. As soon as it has returned, the callers may
+// stop waiting, if the time of their policies is over.
 //
-// It may be called from any goroutine. It fails the test if five seconds do not bring n
-// waiters, and says how many there were, whether the key is locked, and which keys were
-// asked for; it also does if n is negative, and if l is not from New.
+// AwaitWaiters may be called from any goroutine. It fails the test if there are not n
+// waiters within five seconds. It then says how many there were, whether the key is
+// locked, and which keys were asked for. It also fails the test if n is negative, and if
+// l is not from New.
 func AwaitWaiters(t testing.TB, l *lockmw.Locker, key string, n int) {
 	t.Helper()
 	s := stageOf(t, "AwaitWaiters", l)
@@ -42,17 +43,17 @@ func AwaitWaiters(t testing.TB, l *lockmw.Locker, key string, n int) {
 }
 
 // Keys returns the keys that are locked at this moment, sorted: those that Redis has for
-// the code under test and for Hold, also those that a policy's MinHold keeps after their
-// release. They are whole, with their prefixes. What runs without its lock, by FailOpen,
-// locks nothing.
+// the code under test and for Hold, and those that a policy's MinHold keeps after their
+// release. They are whole, with their prefixes. Work that runs without its lock, by
+// FailOpen, locks nothing.
 //
-// Inside the code under test it tells what that has locked; after a test it is empty
-// unless something was left behind. Keys that were asked for and are free again are not
-// in it: to see that the right key is asked for, use Hold, which fails the test
-// otherwise.
+// Inside the code under test, Keys tells what that code has locked. After a test it is
+// empty, unless something was left behind. It does not contain keys that were asked for
+// and are free again. To check that the right key is asked for, use Hold, which otherwise
+// fails the test.
 //
-// It may be called from any goroutine, also while Redis is down for the code under test.
-// It fails the test if l is not from New.
+// Keys may be called from any goroutine, also while Redis is down for the code under
+// test. It fails the test if l is not from New.
 func Keys(t testing.TB, l *lockmw.Locker) []string {
 	t.Helper()
 	s := stageOf(t, "Keys", l)

@@ -12,23 +12,23 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Down takes Redis away from the code under test, as if its server had been stopped: when
-// Down returns, all connections of l are cut and new ones are refused. A command that was
-// on its way may have been carried out, without an answer. Redis comes back with Up, or
-// with the end of the test that t is of.
+// Down takes Redis away from the code under test, as if its server had been stopped. When
+// Down returns, all connections of l are cut, and new ones are refused. A command that
+// was on its way may have been carried out, without an answer. Redis comes back with Up,
+// or when the test of t ends.
 //
-// What then happens is what l does in production, with the times of production. A call
-// with one attempt is refused with lockmw.ErrUnavailable at once. One that may wait is
-// refused when its wait is over, about a second after Down at the latest. One with Retries:
-// Forever and no Wait waits for Up, and one with FailOpen runs without the lock. A lease
-// that is held goes on for as long as it can be trusted, which is most of its TTL, and then
-// ends with lockmw.ErrLost: give the policy a short TTL to see that.
+// l then does what it does in production, and takes as long. A call with one attempt is
+// refused with lockmw.ErrUnavailable at once. A call that may wait is refused when its
+// wait is over, about a second after Down at the latest. A call with Retries: Forever and
+// no Wait waits for Up. A call with FailOpen runs without the lock. A lease that is held
+// goes on until shortly before its key can expire, and then ends with lockmw.ErrLost. To
+// see that, give the policy a short TTL.
 //
-// For all others Redis is still there: Hold and its release, and Keys, work as before.
-// Lose does not, because nobody can tell the holder.
+// For all others Redis is still there: Keys, Hold and its release work as before. Lose
+// does not, because nobody can tell the holder.
 //
-// While Redis is down already, Down does nothing more. It may be called from any
-// goroutine, at any time. It fails the test if l is not from New.
+// If Redis is down already, Down does nothing more. It may be called from any goroutine,
+// at any time. It fails the test if l is not from New.
 func Down(t testing.TB, l *lockmw.Locker) {
 	t.Helper()
 	s := stageOf(t, "Down", l)
@@ -43,13 +43,13 @@ func Down(t testing.TB, l *lockmw.Locker) {
 	})
 }
 
-// Up ends what Down began. Redis has what it had, and what others did to it meanwhile:
-// locks whose TTL has run out are gone. Up returns when l has reached Redis, which takes
-// about a quarter of a second: the next call of Acquire asks it, and those that have
-// waited for Redis do. Until the subscription to releases is there again, for a second or
-// two, those who wait for a lock find it free by their retries alone.
+// Up ends what Down began. Redis has what it had before, and what others did to it
+// meanwhile. Locks whose TTL has run out are gone. Up returns when l has reached Redis,
+// which takes about a quarter of a second. From then on, new calls of Acquire ask Redis,
+// and so do those that have waited for it. For a second or two, l is not yet told of
+// releases. Until then, those who wait for a lock find it free by their retries alone.
 //
-// Where Redis is not down, Up does nothing. It may be called from any goroutine, at any
+// If Redis is not down, Up does nothing. It may be called from any goroutine, at any
 // time. It fails the test if l does not reach Redis within five seconds, and if l is not
 // from New.
 func Up(t testing.TB, l *lockmw.Locker) {

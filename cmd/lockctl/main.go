@@ -4,30 +4,34 @@
 //	lockctl show KEY           one lock, and who waits for it
 //	lockctl watch [PREFIX]     ls again and again
 //	lockctl release KEY        take a lock from its holders, who are told that it is lost
-//	lockctl uncertain [PREFIX] work that was begun and of which nobody knows
-//	lockctl resolve KEY ID     say what became of work that was begun and of which nobody knows
+//	lockctl uncertain [PREFIX] work that was begun, and nobody knows whether it was done
+//	lockctl resolve KEY ID     say what became of such work
 //	lockctl policy set|ls|clear what services do while they run (lockmw.WithSettings)
 //	lockctl doctor             whether locks can work in this Redis, and what to do
 //	lockctl completion SHELL   completion for bash, zsh, fish or powershell
 //
-// The Redis is that of --redis or REDIS_URL, as in redis://user:password@host:6379/0
-// (rediss:// with TLS); with --cluster it is one node of a Cluster, with --sentinel NAME one
-// of the Sentinels that watch the master of that name. A password is better in REDIS_URL
-// than in arguments, which other users of the machine may see. User and password are the
-// master's; those of the Sentinels, and more of their addresses, are parameters of the URL:
-// redis://host:26379?sentinel_username=u&sentinel_password=p&addr=other:26379. For a server
-// whose certificate the system does not know, SSL_CERT_FILE names a file with that of its
-// authority.
+// The Redis is that of --redis or REDIS_URL, as in redis://user:password@host:6379/0 (rediss://
+// with TLS). Without both it is redis://localhost:6379/0. With --cluster, the URL is that of one
+// node of a Cluster. With --sentinel NAME, it is that of one of the Sentinels that watch the master
+// of that name. A password is better in REDIS_URL than in arguments, which other users of the
+// machine may see.
 //
-// With -o json each lock is one line, a JSON document of its own, so that a list of any
-// length can be read while it is written.
+// With --sentinel, user and password in the URL are those of the master. Those of the Sentinels,
+// and the addresses of more Sentinels, are parameters of the URL:
+// redis://host:26379?sentinel_username=u&sentinel_password=p&addr=other:26379.
 //
-// The exit status is 0 where all is well; 1 after an error, such as a Redis that cannot be
-// reached or in which locks cannot work; 2 after wrong arguments; 3 where there is nothing to
-// show or to release, or doctor has advice; 4 where a release or a setting was not confirmed; 130
-// after an interrupt, by which watch ends with 0.
+// If the system does not know the authority that has signed a server's certificate, set
+// SSL_CERT_FILE to a file with that authority's certificate.
 //
-// There is colour on a terminal only, and none with NO_COLOR or TERM=dumb.
+// With -o json, each lock is one line, a JSON document of its own. So a list of any length can be
+// read while it is written.
+//
+// The exit status is 0 where all is well; 1 after an error, such as a Redis that cannot be reached
+// or in which locks cannot work; 2 after wrong arguments; 3 where there is nothing to show or to
+// release, or doctor has advice; 4 where a release or a setting was not confirmed; 130 after an
+// interrupt, by which watch ends with 0.
+//
+// There is colour only on a terminal, and none with NO_COLOR or TERM=dumb.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Lockgen writes, for a line above a method or function, a decorator that runs it under
-// a distributed lock.
+// Lockgen writes decorators that run a method or function under a distributed lock. A
+// line above the method or function, the directive, asks for it:
 //
 //	//go:generate go tool lockgen
 //
@@ -10,8 +10,8 @@
 //		Pay(ctx context.Context, order Order) (Receipt, error)
 //	}
 //
-// After go generate the file beside it has a function LockOrders. Call it where the
-// program is put together, and hand on what it returns:
+// go generate then writes a file beside it, which has a function LockOrders. Call that
+// function where you assemble the program, and pass on what it returns:
 //
 //	var orders = LockOrders(ledger, locks) // of the type Orders
 //
@@ -21,11 +21,11 @@
 //	lockgen -check [packages]   report what is wrong, and write nothing; without packages: ./...
 //
 // With -check it reports mistakes in directives, code that is not what lockgen would
-// write now, files that no directive asks for any more, and decorators that nothing but
-// tests calls, or unexported methods that nothing but their own type calls. It exits with
-// 1 if it reports anything.
+// write now, and files that no directive asks for any more. It also reports decorators
+// that only tests call, and unexported methods that only their own type calls. It exits
+// with 1 if it reports anything.
 //
-// docs/annotations.md has the directive: keys, options and what to look out for.
+// docs/annotations.md describes the directive: keys, options and what to look out for.
 package main
 
 import (

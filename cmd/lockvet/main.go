@@ -1,15 +1,15 @@
-// Command lockvet finds mistakes in the use of locks: work that goes on when its lock is lost, locks that are not given back, middlewares in the wrong
-// place, policies that are refused when the program starts.
+// Command lockvet finds mistakes in the use of locks: work that goes on when its lock is lost, locks that are not released, middlewares in
+// the wrong place, and policies that are refused when the program runs.
 //
 //	go install github.com/lockmw/kit/cmd/lockvet@latest
 //	lockvet ./...
 //
-// It takes what go vet takes: lockvet -lockctx=false ./... leaves a rule out, and lockvet help lists them. For a build that calls go vet
-// anyway it is
+// It takes the arguments of go vet: lockvet -lockctx=false ./... leaves out a rule. lockvet help lists the rules. A build that calls go vet
+// anyway can use
 //
 //	go vet -vettool=$(which lockvet) ./...
 //
-// and for golangci-lint there is package plugin. Tests are not looked at: they make mistakes on purpose.
+// and golangci-lint can use package plugin. Tests are not checked, because they make mistakes on purpose, and neither are generated files.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package connectretry has the client's side of locks in ConnectRPC: it makes a call again that a service has refused because of a lock, when the service said
-// that asking again helps. See package lockclient.
+// Package connectretry has the client's side of locks in ConnectRPC. If a service has refused a call because of a lock, and said that asking again
+// helps, the package makes the call again. See package lockclient.
 package connectretry
 
 import (
@@ -19,8 +19,8 @@ import (
 //
 //	shopv1connect.NewOrdersClient(http.DefaultClient, "https://orders", connect.WithInterceptors(connectretry.Interceptor(lockclient.Budget{})))
 //
-// The caller is given what the last try has brought: the refusal where the budget is used up, or an error with the code Canceled (DeadlineExceeded)
-// where the call's context ends in a pause. Interceptors behind this one see each try. Streams, and handlers, are left alone.
+// The caller is given what the last try has brought; if the budget is used up, that is the refusal. If the call's context ends in a pause, the caller
+// is given an error with the code Canceled or DeadlineExceeded. Interceptors behind this one see each try. Streams and handlers are left alone.
 func Interceptor(b lockclient.Budget) connect.Interceptor {
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, r connect.AnyRequest) (answer connect.AnyResponse, err error) {

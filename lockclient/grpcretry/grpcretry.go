@@ -1,5 +1,5 @@
-// Package grpcretry has the client's side of locks in gRPC: it makes a call again that a service has refused because of a lock, when the service said that
-// asking again helps. See package lockclient.
+// Package grpcretry has the client's side of locks in gRPC. If a service has refused a call because of a lock, and said that asking again helps, the
+// package makes the call again. See package lockclient.
 package grpcretry
 
 import (
@@ -18,10 +18,10 @@ import (
 //
 //	grpc.NewClient("dns:///orders:50051", grpc.WithChainUnaryInterceptor(grpcretry.UnaryInterceptor(lockclient.Budget{})))
 //
-// The caller is given what the last try has brought: the refusal where the budget is used up, or a status of Canceled (DeadlineExceeded) where the call's
-// context ends in a pause. Interceptors behind this one see each try, and so do call options that are about one call, such as grpc.Trailer: the last try counts. A
-// service config with a retryPolicy of its own for the codes of refusals (Aborted, Unavailable, ResourceExhausted) retries within each of these tries: have the
-// one or the other.
+// The caller is given what the last try has brought; if the budget is used up, that is the refusal. If the call's context ends in a pause, the caller
+// is given a status with the code Canceled or DeadlineExceeded. Interceptors behind this one see each try. So do call options that are about one
+// call, such as grpc.Trailer: the last try counts. If a service config has a retryPolicy for the codes of refusals (Aborted, Unavailable,
+// ResourceExhausted), gRPC retries within each of these tries. So use only one of the two.
 func UnaryInterceptor(b lockclient.Budget) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		var err error

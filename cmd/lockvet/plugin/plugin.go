@@ -1,4 +1,4 @@
-// Package plugin makes the rules of lockvet a linter of golangci-lint, by its module plugin system. In .custom-gcl.yml:
+// Package plugin makes the rules of lockvet a linter of golangci-lint, by its module plugin system. Write in .custom-gcl.yml:
 //
 //	version: v2.12.0 # of golangci-lint
 //	plugins:
@@ -16,7 +16,7 @@
 //	        type: module
 //	        description: mistakes in the use of locks
 //	        settings:
-//	          disable: [lockgo] # rules to leave out; none if it is not there
+//	          disable: [lockgo] # rules to leave out; without this line, none
 package plugin
 
 import (

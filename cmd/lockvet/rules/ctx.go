@@ -15,15 +15,16 @@ var Ctx = &analysis.Analyzer{
 	Name: "lockctx",
 	Doc: `find work under a lock that is not told when the lock is lost
 
-The context that WithLock passes to its function, and that Acquire returns, ends when the lock is lost. Work that
-has the context from outside the lock, the request's, or context.Background goes on then, beside the next holder.
+The context that WithLock passes to its function ends when the lock is lost. So does the context that Acquire returns.
+Work with a context from outside the lock, such as that of the request, goes on then, beside the next holder. So does
+work with context.Background.
 
 	err := locks.WithLock(ctx, key, policy, func(lockCtx context.Context) error {
 		return repo.Save(ctx, order) // should be lockCtx
 	})
 
-What has to be finished anyway gets context.WithoutCancel(lockCtx). Deferred calls, releases, logs and what only reads a
-value of the context are left alone.`,
+Work that has to be finished anyway gets context.WithoutCancel(lockCtx). The rule leaves alone deferred calls, releases,
+logs, and calls that only read a value of the context.`,
 	URL: docs,
 	Run: runCtx,
 }

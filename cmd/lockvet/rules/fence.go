@@ -11,8 +11,8 @@ var Fence = &analysis.Analyzer{
 	Name: "lockfence",
 	Doc: `find calls of fence.Guard outside a transaction
 
-The check and the work have to be in one transaction. A *sql.DB runs each statement by itself, so the check is over before the work begins; Guard refuses it when
-it is called.
+The check and the work have to be in one transaction. A *sql.DB runs each statement by itself, so the check would be over before the work begins. Guard refuses
+a *sql.DB, and a *sql.Conn, when the program runs.
 
 	tx, err := db.BeginTx(ctx, nil)
 	…

@@ -13,15 +13,15 @@ var Goroutine = &analysis.Analyzer{
 	Name: "lockgo",
 	Doc: `find goroutines under a lock for which nobody waits
 
-The lock is released when the function that runs under it returns. A goroutine that it has started goes on beside the next holder.
+The lock is released when the function that runs under it returns. A goroutine that the function has started then goes on, beside the next holder.
 
 	err := locks.WithLock(ctx, key, policy, func(ctx context.Context) error {
 		go export(ctx) // the lock is free before it is done
 		return nil
 	})
 
-Wait for it, or hand the lock on to it with a ticket (Lease.Ticket). A function that waits for anything (Wait, a receive, a select) is left alone, and so is
-a goroutine that ends with its context.`,
+Wait for the goroutine, or hand the lock on to it with a ticket (Lease.Ticket). The rule leaves alone a function that waits for anything (Wait, a receive, a
+select), and a goroutine that ends with its context.`,
 	URL: docs,
 	Run: runGoroutine,
 }

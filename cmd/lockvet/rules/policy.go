@@ -17,8 +17,8 @@ var Policy = &analysis.Analyzer{
 	Name: "lockpolicy",
 	Doc: `find policies that Validate refuses
 
-A policy whose fields are constants is checked as at run time: 3000 where 3 * time.Second is meant, MinHold above MaxHold, Shared with Permits. Do and
-Idempotent take no policy with FailOpen: without Redis nobody knows whether the work was done.`,
+A policy whose fields are constants is checked as at run time. The rule finds 3000 where 3 * time.Second is meant, MinHold above MaxHold, and Shared with
+Permits. It also finds FailOpen in a policy of Do or Idempotent, which they refuse: without Redis, nobody knows whether the work was done.`,
 	URL: docs,
 	Run: runPolicy,
 }

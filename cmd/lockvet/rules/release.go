@@ -15,7 +15,7 @@ var Release = &analysis.Analyzer{
 	Name: "lockrelease",
 	Doc: `find locks that are not released on each way out of a function
 
-A lease that is not released is renewed for as long as its process lives, and everybody else waits.
+A lease that is not released is renewed for as long as its process lives, and everybody else waits for it.
 
 	ctx, lease, err := locks.Acquire(ctx, key, policy)
 	if err != nil {
@@ -23,7 +23,7 @@ A lease that is not released is renewed for as long as its process lives, and ev
 	}
 	defer lease.Release(ctx)
 
-The rule knows the locks of redislock (Obtain) and redsync (Lock, LockContext, TryLock) as well.`,
+The rule also knows the locks of redislock (Obtain) and redsync (Lock, LockContext, TryLock, TryLockContext).`,
 	URL:      docs,
 	Requires: []*analysis.Analyzer{ctrlflow.Analyzer},
 	Run:      runRelease,

@@ -12,11 +12,11 @@ var Route = &analysis.Analyzer{
 	Name: "lockroute",
 	Doc: `find middlewares that stand where they lock nothing
 
-Gin runs the handlers of a route in their order, so the lock stands in front of the handler:
+Gin runs the handlers of a route in their order, so the lock must stand in front of the handler:
 
 	r.POST("/orders/:id/pay", ginlock.Middleware(locks, key, policy), pay)
 
-Behind it, it runs when the work is done. And Use of a group, in Gin and Echo, is for the routes that come after it.`,
+A lock behind the handler is taken when the work is done. In Gin and Echo, Use of a group is only for the routes that come after it.`,
 	URL: docs,
 	Run: runRoute,
 }
