@@ -14,9 +14,9 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// CodeOf returns the code with which a server refused a call, such as
-// lockmw.CodeBusy, or an empty string if err is nil, or no refusal of this package or of
-// grpclock. It is for clients, who get the refusal as a *connect.Error.
+// CodeOf returns the code with which a server refused a call, such as lockmw.CodeBusy. It
+// returns an empty string if err is nil, or is no refusal of this package or of grpclock.
+// It is for clients, who get the refusal as a *connect.Error.
 func CodeOf(err error) string {
 	refusal, ok := errors.AsType[*connect.Error](err)
 	if !ok || refusal == nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// IdempotentRules say which procedures answer a call once. They are the same type as grpclock.IdempotentRules, where more
-// is said: a map[string]IdempotentRule, by procedure ("/shop.v1.Orders/Pay") or for all unary ones of a service
-// ("/shop.v1.Orders/*").
+// IdempotentRules say which procedures answer a call once, by procedure ("/shop.v1.Orders/Pay") or for all unary
+// procedures of a service ("/shop.v1.Orders/*"). They are a map[string]IdempotentRule, and the same type as
+// grpclock.IdempotentRules, whose comment says more.
 type IdempotentRules = rpcdoor.IdempotentRules
 
-// An IdempotentRule says which calls are the same, and how their answer is kept. It is a struct with two fields, see
-// grpclock.IdempotentRule:
+// An IdempotentRule says which calls are the same, and how their answer is kept: see grpclock.IdempotentRule. It is a
+// struct with two fields:
 //
 //	type IdempotentRule struct {
-//		// Key derives from a call what a client has in common with itself when it asks again, and with nobody
-//		// else. It must not be nil.
+//		// Key derives from a call what stays the same when a client sends the call again, and is different for
+//		// everybody else. It must not be nil.
 //		Key keyfunc.Func
 //
 //		// Flight is how the answer is kept. It has no Fingerprint: see WithFingerprint.
@@ -35,8 +35,9 @@ type IdempotentRules = rpcdoor.IdempotentRules
 type IdempotentRule = rpcdoor.IdempotentRule
 
 // Idempotent returns an interceptor that answers a unary call once for all who send it: the double click pays once, and
-// both get the reply. It does in handlers what grpclock.Idempotent does, with the same codes, and gives what that has kept for the same procedure, too, in
-// whatever protocol a call comes. In clients and for streams it does nothing.
+// both clicks get the reply. In handlers it does what grpclock.Idempotent does, with the same codes. It also gives the
+// answers that grpclock.Idempotent has kept for the same procedure, in whatever protocol a call comes. In clients and
+// for streams it does nothing.
 //
 //	connectlock.Idempotent(locks, connectlock.IdempotentRules{"/shop.v1.Orders/Pay": {
 //		Key:    keyfunc.MustParse("{value.user}:{body.request_id}"), // AIP-155; or {header.idempotency-key}
@@ -46,11 +47,12 @@ type IdempotentRule = rpcdoor.IdempotentRule
 //		return user.ID, ok && name == "user"
 //	}))
 //
-// It goes behind authentication and limits, and in front of Interceptor. Calls by GET, which have no side effects, pass. Of an answer that is given again the header says "Idempotent-Replayed: true".
-// Interceptors in front find a reply of the type that generated code has registered in it, and a connect.AnyResponse that is no *connect.Response of that type. The metadata of an
-// error are kept as trailers.
+// The interceptor goes behind authentication and limits, and in front of Interceptor. Calls by GET, which have no side
+// effects, pass. The header of an answer that is given again says "Idempotent-Replayed: true". Interceptors in front
+// find in such an answer a reply of the type that generated code has registered. The answer itself is a
+// connect.AnyResponse, but no *connect.Response of that type. The metadata of an error are kept as trailers.
 //
-// It panics as grpclock.Idempotent does.
+// Idempotent panics as grpclock.Idempotent does.
 func Idempotent(l *lockmw.Locker, rules IdempotentRules, opts ...Option) connect.Interceptor {
 	once := rpcdoor.NewOnce(rpcdoor.NewOptions(words(rpcdoor.Idempotent), opts), l, rules)
 	return &idempotent{interceptor{once.Door}, once}

@@ -13,28 +13,37 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Interceptor returns an interceptor that runs handlers under the locks that rules say,
-// unary ones and streams; a procedure without a rule costs it two look-ups in a map. It
-// does nothing in clients.
+// Interceptor returns an interceptor that runs handlers under the locks that rules name,
+// unary ones and streams. For a procedure without a rule it does two look-ups in a map.
+// In clients it does nothing.
 //
-// The key function is called before anything else. If it returns keyfunc.Skip
-// the method runs without a lock; if it fails, the call fails with
-// CodeInvalidArgument, or with CodeInternal for a mistake of the program
-// (keyfunc.ErrMisuse), and Redis is not asked.
+// For each call, WithSkipper's function is asked first, and then the key function. If the
+// key function returns keyfunc.Skip, the method runs without a lock. If it fails, Redis
+// is not asked. The call then fails with CodeInvalidArgument, or with CodeInternal for a
+// mistake of the program (keyfunc.ErrMisuse).
 //
-// A stream whose key is made from headers takes its lock before the handler runs. One
-// whose key is made from the message takes it when the handler receives the first one, as
-// part of Receive. Of a stream to which the client sends one message, connect does that
-// before the handler's own begins, and the lock is taken when the client has sent all,
-// whatever the key is made from. Otherwise what a handler does before it first receives is not under the lock. A stream
-// that ends without a message has no key and is refused.
+// When the lock of a stream is taken depends on the stream:
 //
-// It panics if l, rules or an option is nil, and if a rule cannot work: its
-// name is malformed, its service has no such method, its Key is nil, reads what
-// no call or no message of the method has, or a value without WithValues, or its
-// Policy is invalid. To find out what a Key reads, it is called once for each method
-// with a made-up request, whose every header, value and field is
-// "00000000000000000000000000000000"; it may fail or panic then.
+//   - If the key is made from headers, the lock is taken before the handler runs.
+//   - If the key is made from the message, the lock is taken when the handler receives
+//     the first message, as part of Receive. What the handler does before that is not
+//     under the lock. If such a stream ends without a message, it has no key and is
+//     refused.
+//   - If the client sends one message only, the lock is taken when the client has sent
+//     all, whatever the key is made from. Connect receives that message before the
+//     handler's own code begins.
+//
+// Interceptor panics if l, rules or an option is nil, and if a rule cannot work:
+//
+//   - its name is malformed, or its service has no such method;
+//   - its Key is nil;
+//   - its Key reads what no call or no message of the method has, or a value without
+//     WithValues;
+//   - its Policy is invalid.
+//
+// To find out what a Key reads, it is called once for each method with a made-up request.
+// Every header, value and field of that request is "00000000000000000000000000000000".
+// The Key may fail or panic then.
 func Interceptor(l *lockmw.Locker, rules Rules, opts ...Option) connect.Interceptor {
 	return &interceptor{rpcdoor.New(rpcdoor.NewOptions(words("Interceptor"), opts), l, rules)}
 }

@@ -8,14 +8,14 @@ import (
 )
 
 // Rules say which procedures run under which lock, by procedure ("/shop.v1.Orders/Pay")
-// or for all of a service ("/shop.v1.Orders/*"), its streams too. They are the same type
-// as grpclock.Rules, where more is said; a program that has no use for gRPC for Go need
-// not compile that package.
+// or for all procedures of a service ("/shop.v1.Orders/*"), its streams too. They are the
+// same type as grpclock.Rules, whose comment says more. A program that does not use gRPC
+// for Go need not compile that package.
 //
-// They are a map[string]Rule with one method. r.With(code) returns the rules of r and of
-// code, as new Rules. Where both have one for a procedure, that of code counts. A
-// "/shop.v1.Orders/*" of code replaces all rules that r has for that service and its
-// procedures.
+// Rules are a map[string]Rule that has one method, With. r.With(code) returns the rules
+// of r and of code, as new Rules. Where both have a rule for a procedure, that of code
+// counts. A "/shop.v1.Orders/*" of code replaces all rules that r has for that service
+// and its procedures.
 type Rules = rpcdoor.Rules
 
 // A Rule is a lock: what is locked, and how it is taken. It is a struct with two fields:
@@ -29,15 +29,15 @@ type Rules = rpcdoor.Rules
 //	}
 type Rule = rpcdoor.Rule
 
-// Annotated returns the rules that stand in .proto files, beside the methods, see
+// Annotated returns the rules that stand beside the methods in .proto files: see
 // grpclock.Annotated.
 func Annotated(services ...string) (Rules, error) {
 	return rpcdoor.Annotated(words("Annotated"), services...)
 }
 
-// Key makes a key function of one that reads a call: its context, in which earlier
-// interceptors leave what they know, and its request message, see grpclock.Key. Key panics
-// if it is nil.
+// Key makes a key function of a function that reads a call: its context, in which earlier
+// interceptors leave what they know, and its request message. For what the function may
+// return, see grpclock.Key. Key panics if it is given nil.
 func Key(key func(ctx context.Context, req any) (string, error)) keyfunc.Func {
 	return rpcdoor.Key("connectlock", key)
 }

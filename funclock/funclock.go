@@ -1,5 +1,5 @@
-// Package funclock runs methods and functions under a Redis lock. It is what the code
-// calls that lockgen (package cmd/lockgen) writes for a line above a method:
+// Package funclock runs methods and functions under a Redis lock. lockgen (package
+// cmd/lockgen) writes code for a line above a method, and that code calls this package:
 //
 //	type Orders interface {
 //		// Pay charges the customer.
@@ -8,26 +8,28 @@
 //		Pay(ctx context.Context, order Order) (Receipt, error)
 //	}
 //
-// Of this, lockgen makes a decorator, a function LockOrders that returns an Orders whose
+// Of this, lockgen makes a decorator: a function LockOrders that returns an Orders whose
 // Pay runs under the lock:
 //
 //	var orders = LockOrders(ledger, locks) // of the type Orders
 //
-// What programs themselves use of this package is [Tune]. The rest is for generated
-// code, and may be called by hand, too.
+// Programs themselves use only [Tune] of this package. The rest is for generated code,
+// and may be called by hand, too.
 //
 // # Errors
 //
-// A call that gets no lock does not run, and its error is that of lockmw.WithLock: it Is
-// lockmw.ErrNotAcquired while others hold the lock. A value of the key that is missing
-// (an empty text, a nil on the way to it) is lockmw.ErrInvalidKey, and so is the error of
-// a function in the key. If that error is keyfunc.Skip, the call runs without a lock. All
-// results but the error are zero values where the call did not run.
+// A call that gets no lock does not run. Its error is that of lockmw.WithLock: it Is
+// lockmw.ErrNotAcquired while others hold the lock. If a value of the key is missing (an
+// empty text, a nil on the way to it), the error Is lockmw.ErrInvalidKey. The error of a
+// function in the key is an ErrInvalidKey, too, unless it Is keyfunc.ErrMisuse. If it Is
+// keyfunc.Skip, the call runs without a lock. If a call does not run, all its results but
+// the error are zero values.
 //
 // # What takes no lock
 //
-// The decorator takes the lock, not the method: calls that do not go through the
-// decorator take none, those of one method to another on the same receiver among them.
+// The decorator takes the lock, not the method. Calls that do not go through the
+// decorator take no lock. If a method calls another one on the same receiver, that is
+// such a call.
 //
 // Start reading at this file, then value.go (what a key is made of).
 package funclock
@@ -45,23 +47,23 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// A Tune changes the policy of a lock when a decorator is made: the place for what comes
-// from a configuration. It is called once for each lock of the decorator, with the
-// lock's name (not the policy's Name), such as "shop.Orders.Pay": the package, the type
-// that has the directive, and the method. The other argument is the policy that the
-// directive describes.
+// A Tune changes the policy of a lock when a decorator is made. It is the place for what
+// comes from a configuration. It is called once for each lock of the decorator. name is
+// the lock's name (not the policy's Name), such as "shop.Orders.Pay": the package, the
+// type that has the directive, and the method. p is the policy that the directive
+// describes.
 type Tune func(name string, p *lockmw.Policy)
 
 // A Spec is what a directive says.
 type Spec struct {
-	// Name is the lock's name, such as "shop.Orders.Pay": what Tune is told, and what
-	// {method} in a key is. The policy's Name, which metrics and logs show, is another
-	// thing; it is this one where it and the policy's Prefix are empty.
+	// Name is the lock's name, such as "shop.Orders.Pay". Tune is told it, and {method} in
+	// a key is this name. The policy's Name, which metrics and logs show, is another
+	// thing. If the policy has neither a Name nor a Prefix, its Name becomes this one.
 	Name string
-	// Keys are what is locked: templates of package keyfunc with the sources
-	// {value.NAME} and {method}, or texts without placeholders. The locks of several
-	// keys are taken together. A NAME that ends in "..." is a list, and such a template
-	// is a key for each of its elements.
+	// Keys are what is locked. Each is a template of package keyfunc with the sources
+	// {value.NAME} and {method}, or a text without placeholders. The locks of several keys
+	// are taken together. A NAME that ends in "..." is a list. Its template is one key for
+	// each element of the list, 64 at most.
 	Keys []string
 	// Values are the NAMEs, in the order in which Lock.Key is given their values.
 	Values []string
@@ -78,9 +80,9 @@ type Lock struct {
 	policy lockmw.Policy
 }
 
-// New returns the lock that spec describes, once each of tune has changed its policy. It
+// New returns the lock that spec describes, after each of tune has changed its policy. It
 // panics if locks or one of tune is nil, if the policy is invalid, if a key cannot be
-// parsed, or if it is made of anything but {method} and the Values.
+// parsed, or if a key is made of anything but {method} and the Values.
 func New(locks *lockmw.Locker, spec Spec, tune ...Tune) *Lock {
 	if locks == nil {
 		panic("funclock: " + spec.Name + ": the Locker is nil")
@@ -144,7 +146,7 @@ func checkSources(spec Spec, key string) {
 }
 
 // Key derives the keys of one call from its values, which are given in the order of
-// Spec.Values. It panics if there are more or fewer of them. Where no key can be derived,
+// Spec.Values. It panics if there are more or fewer of them. If no key can be derived,
 // Call.Keys and Call.Run return the error.
 func (l *Lock) Key(values ...Value) Call {
 	if len(values) != len(l.values) {
@@ -163,7 +165,7 @@ func (l *Lock) Key(values ...Value) Call {
 	return Call{lock: l, keys: keys, err: err}
 }
 
-// A Call is a call whose keys are known, or why they are not.
+// A Call is one call. It has the keys of that call, or the reason why there are none.
 type Call struct {
 	lock *Lock
 	keys keyfunc.Keys
@@ -178,10 +180,10 @@ func (c Call) Keys() ([]string, error) {
 	return c.keys.List(), nil
 }
 
-// Run runs fn under the lock. fn gets the lease's context. Where there is no key fn does
-// not run, and the error Is lockmw.ErrInvalidKey; where that is because of keyfunc.Skip,
-// fn runs without a lock. Otherwise it is what lockmw.Locker.WithLock does, or WithLocks
-// where there are several keys.
+// Run runs fn under the lock, as lockmw.Locker.WithLock does, or WithLocks if there are
+// several keys. fn gets the lease's context. If there is no key, fn does not run, and the
+// error Is lockmw.ErrInvalidKey, or keyfunc.ErrMisuse for a mistake of the program. If
+// the reason is keyfunc.Skip, fn runs with ctx and without a lock.
 func (c Call) Run(ctx context.Context, fn func(ctx context.Context) error) error {
 	l := c.lock
 	switch {

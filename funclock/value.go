@@ -10,9 +10,9 @@ import (
 	"github.com/lockmw/kit/keyfunc"
 )
 
-// A Value is what a placeholder of a key stands for in one call. The zero Value is
-// missing: generated code has it where there is a nil on the way to the value. Its text
-// is what keyfunc makes of the same Go value.
+// A Value is what a placeholder of a key stands for in one call. Its text is what keyfunc
+// makes of the same Go value. The zero Value is missing. Generated code passes it if
+// there is a nil on the way to the value.
 type Value struct {
 	text text
 	// more is nil where text is all there is. Otherwise it is a failure, elements, or
@@ -59,8 +59,8 @@ func Bool[T ~bool](b T) Value { return Value{text: text(strconv.FormatBool(bool(
 // implement encoding.TextMarshaler or fmt.Stringer. A nil is missing.
 func Of(x any) Value { return Value{more: x} }
 
-// Failed returns the value of a function in a key that has returned an error. With a nil
-// error it is a missing value.
+// Failed returns the value of a function in a key that has returned err. If err is nil,
+// the value is missing.
 func Failed(err error) Value {
 	if err == nil {
 		return Value{}
@@ -68,8 +68,8 @@ func Failed(err error) Value {
 	return Value{more: failure{err}}
 }
 
-// Each returns the value of a list of n elements, of which at returns one. It is for
-// names that end in "...".
+// Each returns the value of a list of n elements: at returns element i, from 0 to n-1. It
+// is for names that end in "...".
 func Each(n int, at func(i int) Value) Value { return Value{more: elements{n, at}} }
 
 // each is the end of the name of a list.

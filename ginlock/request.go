@@ -167,13 +167,15 @@ func (v *view) keepBody() {
 
 const nativeKey = "ginlock.Key" // for errors
 
-// Key makes a key function of one that reads a Gin context. It works in
-// ginlock only. The function may read the body, up to WithBodyLimit; the handler gets all of it,
-// from its beginning. If it reads further, or the body cannot be read, the request is refused with
-// 413 or 400, whatever the function returns. What it returns is escaped
-// where a key may not hold a character, as in keyfunc.Value; an empty string is
-// keyfunc.ErrMissing. The function must escape values that it joins itself, or
-// leave that to keyfunc.Join. Key panics if it is nil.
+// Key makes a key function of a function that reads a Gin context. The result works in
+// ginlock only. The function may read the body, up to WithBodyLimit; the handlers still
+// get all of it, from its beginning. If the function reads further, or the body cannot be
+// read, the request is refused with 413 or 400, whatever the function returns.
+//
+// In what the function returns, characters that a key may not hold are escaped, as in
+// keyfunc.Value. An empty string is keyfunc.ErrMissing. If the function joins several
+// values, it must escape them itself, or leave that to keyfunc.Join. Key panics if it is
+// given nil.
 func Key(key func(*gin.Context) (string, error)) keyfunc.Func {
 	if key == nil {
 		panic("ginlock: Key: the function is nil")

@@ -12,9 +12,10 @@ import (
 )
 
 // IdempotentRules say which methods answer a call once, by full method ("/shop.v1.Orders/Pay") or for all unary methods
-// of a service ("/shop.v1.Orders/*"). Where both name a method, the rule of the full method counts. So a rule whose Key
-// returns keyfunc.Skip takes one method out of those of "*". A stream has no answer that could be kept: "*" is not for
-// the streams of a service, and a rule that names one is a mistake. A method without a rule runs for each call.
+// of a service ("/shop.v1.Orders/*"). Where both name a method, the rule of the full method counts. So you can take one
+// method out of "*": give it a rule whose Key returns keyfunc.Skip. A stream has no answer that could be kept: "*"
+// leaves the streams of a service out, and a rule that names a stream is a mistake. A method without a rule runs for
+// each call.
 //
 // The interceptor copies the IdempotentRules; later changes have no effect. They are the same type as
 // connectlock.IdempotentRules.
@@ -23,25 +24,27 @@ type IdempotentRules = rpcdoor.IdempotentRules
 // An IdempotentRule says which calls are the same, and how their answer is kept. It is a struct with two fields:
 //
 //	type IdempotentRule struct {
-//		// Key derives from a call what a client has in common with itself when it asks again, and with nobody
-//		// else. It must not be nil.
+//		// Key derives from a call what stays the same when a client sends the call again, and is different for
+//		// everybody else. It must not be nil.
 //		Key keyfunc.Func
 //
 //		// Flight is how the answer is kept. It has no Fingerprint: see WithFingerprint.
 //		Flight lockmw.Flight
 //	}
 //
-// The method is always part of the key: one that is used for two methods is two. In Redis keys are hashed.
+// The method is always part of the key: a key that is used for two methods is two keys. Redis has only a hash of the
+// key.
 //
-// Flight.Policy.Wait is for how long a call waits for the answer to an earlier one; with zero it is refused while that is
-// at work. Flight.Retain is for how long an answer is given again: with zero only to calls that came while it was made,
-// so that a client that asks again does the work again. A Codec is given the struct that is kept, with its
-// exported fields, and works with it if encoding/json does. An answer that has more than MaxAnswer bytes is not kept, and the call
-// is not run again: see Idempotent.
+// Flight.Policy.Wait is for how long a call waits for the answer to an earlier one. Without Wait and Retries, a call is
+// refused at once while the earlier one is at work. Flight.Retain is for how long an answer is given again. It must not
+// be zero.
+//
+// A Codec is given the struct that is kept, with its exported fields. encoding/json can encode that struct. An answer
+// of more than MaxAnswer bytes is not kept, and the call is not run again: see Idempotent.
 type IdempotentRule = rpcdoor.IdempotentRule
 
 // Idempotent returns an interceptor that answers a unary call once for all who send it: the double click pays once, and
-// both get the reply.
+// both clicks get the reply.
 //
 //	grpclock.Idempotent(locks, grpclock.IdempotentRules{"/shop.v1.Orders/Pay": {
 //		Key:    keyfunc.MustParse("{value.user}:{body.request_id}"), // AIP-155; or {header.idempotency-key}
@@ -51,21 +54,29 @@ type IdempotentRule = rpcdoor.IdempotentRule
 //		return user.ID, ok && name == "user"
 //	}))
 //
-// It goes behind authentication and limits, and in front of UnaryServerInterceptor. The first call with a key runs the handler, as lockmw.Do does; calls that come
-// while it runs wait for its answer, and those that come later get it until Retain is over: the same reply or status, with its details, and the
-// header and trailers that the handler has set, with "idempotent-replayed: true" in the header. So the answer may be another process's. What
-// interceptors in front of this one set is not part of it, nor are set-cookie, date and the names of the protocol.
+// The interceptor goes behind authentication and limits, and in front of UnaryServerInterceptor. The first call with a
+// key runs the handler, as lockmw.Do does. Calls that come while it runs wait for its answer. Calls that come later get
+// the answer until Retain is over. So the answer may be another process's. It is the same reply, or the same status
+// with its details, and the header and trailers that the handler has set. The header also says "idempotent-replayed:
+// true". What interceptors in front of this one have set is not part of the answer. Neither are set-cookie, date and
+// the names of the protocol.
 //
-// The handler's context has the values of the call's, and neither its deadline nor its end: a client that leaves finds the
-// answer when it asks again. It ends when the lock is lost, and after the policy's MaxHold.
+// The handler's context has the values of the call's context, but neither its deadline nor its end: a client that
+// leaves finds the answer when it asks again. The handler's context ends when the lock is lost, and after the policy's
+// MaxHold.
 //
-// A reply is kept, and a status that asked again would be the same: InvalidArgument, NotFound, AlreadyExists, FailedPrecondition, OutOfRange and
-// Unimplemented. With lockmw.Uncertain these are kept, too, because half of the work may be done: Unknown, Internal, DataLoss, Unavailable, DeadlineExceeded and Canceled. WithKeep says otherwise. What is not kept is the answer to its own
-// call alone, and the next call runs the handler: so is the refusal of a lock inside of this interceptor, whatever an error handler makes
-// of it, and what lockmw.NotAnAnswer was called for. After a panic the next call runs the handler.
+// A reply is kept. So is a status that would be the same if the client asked again: InvalidArgument, NotFound,
+// AlreadyExists, FailedPrecondition, OutOfRange and Unimplemented. With lockmw.Uncertain these are kept, too, because
+// half of the work may be done: Unknown, Internal, DataLoss, Unavailable, DeadlineExceeded and Canceled. With WithKeep
+// you decide otherwise.
 //
-// Calls are the same if they have the same key and the same request message, see WithFingerprint. A call that gets no answer has a status
-// like that of a lock, with one of these reasons, and otherwise those of a lock:
+// A result that is not kept is for its own call alone, and the next call runs the handler. The refusal of a lock inside
+// this interceptor is never kept, whatever an error handler makes of it. Neither is a result for which
+// lockmw.NotAnAnswer was called. After a panic, the next call runs the handler or, with lockmw.Uncertain, is refused
+// with IDEMPOTENCY_UNCERTAIN.
+//
+// Calls are the same if they have the same key and the same request message: see WithFingerprint. A call that gets no
+// answer has a status like that of a lock. The reason is one of these, or one of a lock's:
 //
 //	InvalidArgument     the call has no key                                      IDEMPOTENCY_KEY_MISSING
 //	InvalidArgument     the key was used for another request                     IDEMPOTENCY_KEY_REUSED
@@ -74,9 +85,13 @@ type IdempotentRule = rpcdoor.IdempotentRule
 //	FailedPrecondition  it is not known whether the first one took effect        IDEMPOTENCY_UNCERTAIN
 //	AlreadyExists       the first one was processed, and its answer not kept     IDEMPOTENCY_ANSWER_NOT_KEPT
 //
-// It panics if l, rules or an option is nil, and if a rule cannot work, as UnaryServerInterceptor does; if a rule's Flight is invalid
-// (lockmw.Locker.ValidateFlight); if a rule names a stream, or a service that has nothing else; if this program does not know the service, or the type of a reply;
-// and if a key is made of one header or one field alone, unless WithKeysOfEverybody says that this is meant.
+// Idempotent panics if l, rules or an option is nil, and if a rule cannot work:
+//
+//   - UnaryServerInterceptor would panic because of it;
+//   - its Flight is invalid (lockmw.Locker.ValidateFlight), its Retain is zero, or it has a Fingerprint;
+//   - it names a stream;
+//   - this program does not know the service, or the type of a reply;
+//   - its key is made of one header or one field alone, and there is no WithKeysOfEverybody to say that this is meant.
 func Idempotent(l *lockmw.Locker, rules IdempotentRules, opts ...Option) grpc.UnaryServerInterceptor {
 	once := rpcdoor.NewOnce(rpcdoor.NewOptions(words(rpcdoor.Idempotent), opts), l, rules)
 	return (&idempotent{interceptor{Door: once.Door}, once}).unary

@@ -36,13 +36,15 @@ func (incoming) Values(ctx context.Context, name string) []string {
 	return metadata.ValueFromIncomingContext(ctx, name)
 }
 
-// Key makes a key function of one that reads a call: its context, in which earlier
-// interceptors leave what they know, and its request message. It works in grpclock
-// and connectlock only. In a stream it is called with the first message, see
-// StreamServerInterceptor. What it returns is escaped where a key may not hold a
-// character, as in keyfunc.Value; an empty string is keyfunc.ErrMissing. The function
-// must escape values that it joins itself, or leave that to keyfunc.Join. Key panics
-// if it is nil.
+// Key makes a key function of a function that reads a call: its context, in which earlier
+// interceptors leave what they know, and its request message. The result works in
+// grpclock and connectlock only. In a stream, the function is called with the first
+// message: see StreamServerInterceptor.
+//
+// In what the function returns, characters that a key may not hold are escaped, as in
+// keyfunc.Value. An empty string is keyfunc.ErrMissing. If the function joins several
+// values, it must escape them itself, or leave that to keyfunc.Join. Key panics if it is
+// given nil.
 func Key(key func(ctx context.Context, req any) (string, error)) keyfunc.Func {
 	return rpcdoor.Key("grpclock", key)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// CodeOf returns the code with which a server refused a call, such as
-// lockmw.CodeBusy, or an empty string if err is nil, or no refusal of this package's
-// interceptors. It is for clients, who get the refusal as an error with a gRPC status.
+// CodeOf returns the code with which a server refused a call, such as lockmw.CodeBusy. It
+// returns an empty string if err is nil, or is no refusal of this package or of
+// connectlock. It is for clients, who get the refusal as an error with a gRPC status.
 func CodeOf(err error) string {
 	s, ok := status.FromError(err)
 	if err == nil || !ok {

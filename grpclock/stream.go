@@ -10,18 +10,20 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// StreamServerInterceptor returns an interceptor that runs streams under the
-// locks that rules say. It panics like UnaryServerInterceptor, which calls its
-// key functions at start-up, too.
+// StreamServerInterceptor returns an interceptor that runs streams under the locks that
+// rules name. It panics like UnaryServerInterceptor, and calls key functions at start-up
+// in the same way.
 //
-// A stream whose key is made from metadata takes its lock before the handler
-// runs. One whose key is made from the message takes it when the handler
-// receives the first one, as part of RecvMsg. So does one to which the client
-// sends one message, whatever the key is made from: generated code receives that
-// before the handler's own begins, and a client that sends nothing holds no lock.
-// In the other streams what a handler does before it first receives is not under
-// the lock. A stream whose key is made from the message, and that ends without
-// one, has no key and is refused.
+// When the lock is taken depends on the stream:
+//
+//   - If the key is made from metadata, the lock is taken before the handler runs.
+//   - If the key is made from the message, the lock is taken when the handler receives
+//     the first message, as part of RecvMsg. What the handler does before that is not
+//     under the lock. If such a stream ends without a message, it has no key and is
+//     refused.
+//   - If the client sends one message only, the lock is taken when that message is
+//     received, whatever the key is made from. Generated code receives it before the
+//     handler's own code begins, and a client that sends nothing holds no lock.
 func StreamServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.StreamServerInterceptor {
 	return newInterceptor(streamConstructor, l, rules, opts).stream
 }

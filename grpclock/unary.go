@@ -11,21 +11,26 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// UnaryServerInterceptor returns an interceptor that runs unary methods under
-// the locks that rules say; a method without a rule costs it two look-ups in a
-// map.
+// UnaryServerInterceptor returns an interceptor that runs unary methods under the locks
+// that rules name. For a method without a rule it does two look-ups in a map.
 //
-// The key function is called before anything else. If it returns keyfunc.Skip
-// the method runs without a lock; if it fails, the call fails with
-// InvalidArgument, or with Internal for a mistake of the program
-// (keyfunc.ErrMisuse), and Redis is not asked.
+// For each call, WithSkipper's function is asked first, and then the key function. If the
+// key function returns keyfunc.Skip, the method runs without a lock. If it fails, Redis
+// is not asked. The call then fails with InvalidArgument, or with Internal for a mistake
+// of the program (keyfunc.ErrMisuse).
 //
-// It panics if l, rules or an option is nil, and if a rule cannot work: its
-// name is malformed, its service has no such method, its Key is nil, reads what
-// no call or no message of the method has, or a value without WithValues, or its
-// Policy is invalid. To find out what a Key reads, it is called once for each method
-// with a made-up request, whose every header, value and field is
-// "00000000000000000000000000000000"; it may fail or panic then.
+// UnaryServerInterceptor panics if l, rules or an option is nil, and if a rule cannot
+// work:
+//
+//   - its name is malformed, or its service has no such method;
+//   - its Key is nil;
+//   - its Key reads what no call or no message of the method has, or a value without
+//     WithValues;
+//   - its Policy is invalid.
+//
+// To find out what a Key reads, it is called once for each method with a made-up request.
+// Every header, value and field of that request is "00000000000000000000000000000000".
+// The Key may fail or panic then.
 func UnaryServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.UnaryServerInterceptor {
 	return newInterceptor(unaryConstructor, l, rules, opts).unary
 }

@@ -8,20 +8,28 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Idempotent returns a middleware that has the handler run once for all requests with the same key: a double click pays
-// once, and both clicks get the receipt. So does a client that sends its request again because it has not seen the answer.
+// Idempotent returns a middleware that has the handler run once for all requests with the same key. A double click pays
+// once, and both clicks get the receipt. So does a client that sends its request again because it has not seen the
+// answer.
 //
 //	e.POST("/orders/:id/pay", pay,
 //		echolock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
 //			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour}))
 //
-// The first request runs the handler under a lock, whose lease is in the request's context. One that comes meanwhile, in whatever process,
-// waits for its response for as long as f.Policy.Wait, and one that comes later gets it until f.Retain is over: the same status, body
-// and header, and Idempotent-Replayed: true. The key is used for one route. See "Idempotency" in the documentation of the package.
+// The first request runs the handler under a lock, and the lease is in the request's context. A request that comes
+// meanwhile, in whatever process, waits for the response for as long as f.Policy.Wait allows. A request that comes
+// later gets the response until f.Retain is over. Both get the same status, body and header, and Idempotent-Replayed:
+// true. The same key on another route, or with another method, is another key. See "Idempotency" in the documentation
+// of the package.
 //
-// It panics where Middleware does, if f is invalid (Locker.ValidateFlight), and if key reads a header and nothing
-// else: whose key is it? Put the user in front, or see WithKeysOfEverybody. To find that out it calls key once with a made-up request. GET, HEAD, OPTIONS
-// and TRACE pass as if the middleware were not there.
+// Idempotent panics where Middleware does, and in these cases:
+//
+//   - f is invalid (Locker.ValidateFlight), its Retain is zero, or it has a Fingerprint;
+//   - key reads one header or one field of the body, and nothing else, so that nobody can tell whose key that is: put
+//     the user in front, or see WithKeysOfEverybody.
+//
+// To find out what key reads, Idempotent calls it with a made-up request; key may fail or panic then. GET, HEAD,
+// OPTIONS and TRACE pass as if the middleware were not there.
 func Idempotent(l *lockmw.Locker, key keyfunc.Func, f lockmw.Flight, opts ...Option) echo.MiddlewareFunc {
 	door := echodoor.NewIdempotent(name, version{}, l, key, f, opts)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {

@@ -4,7 +4,8 @@
 // 	protoc        (unknown)
 // source: lockmw/v1/lock.proto
 
-// Package lockmw.v1 is an option of methods: under which lock calls of an rpc run.
+// Package lockmw.v1 is an option of methods. It says under which lock the calls of
+// an rpc run.
 //
 //     import "lockmw/v1/lock.proto";
 //
@@ -87,66 +88,66 @@ func (Lock_Mode) EnumDescriptor() ([]byte, []int) {
 	return file_lockmw_v1_lock_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// A Lock says what is locked, and how the lock is taken and kept. All but key are
-// the fields of lockmw.Policy (retry_forever is its Retries: Forever), and leaving one
-// out means what zero means there.
+// A Lock says what is locked, and how the lock is taken and kept. All fields but
+// key are those of lockmw.Policy (retry_forever is its Retries: Forever). A field
+// that is left out means what zero means there.
 type Lock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is locked: a template of the Go package keyfunc, such as
-	// "{body.order_id}" or "{value.tenant}:{body.order_id}". body is a field of the
-	// request message, header is the incoming metadata, value is what the server's
-	// option grpclock.WithValues knows of a call, and method is the full method. A
-	// gRPC call has no param, query, form and cookie. Required.
+	// What is locked: a template of the Go package keyfunc, such as "{body.order_id}"
+	// or "{value.tenant}:{body.order_id}". body is a field of the request message,
+	// header is the incoming metadata, and method is the full method. value is what
+	// the server's option grpclock.WithValues knows of a call. A gRPC call has no
+	// param, query, form or cookie. Required.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Put before the key, verbatim. It is a part of what is locked: methods exclude
-	// each other where prefix and key are the same. No prefix if left out.
+	// What is put before the key, verbatim. It is a part of what is locked: methods
+	// exclude each other where prefix and key are the same. No prefix if left out.
 	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// How long Redis keeps the lock without a renewal, and so how long it outlives a
-	// holder that crashed: 30 s if left out, at least 100 ms.
+	// How long Redis keeps the lock without a renewal, and so how long the lock
+	// outlives a holder that crashed. 30 s if left out, at least 100 ms.
 	Ttl *durationpb.Duration `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// The longest time to wait for the lock. Not limited by this field if left
-	// out.
+	// The longest time to wait for the lock. If left out, this field does not limit
+	// the wait.
 	Wait *durationpb.Duration `protobuf:"bytes,4,opt,name=wait,proto3" json:"wait,omitempty"`
-	// How many retry intervals to wait. Not limited by this field if left out. With
-	// neither wait nor retries nor retry_forever there is one attempt.
+	// How many retry intervals to wait. If left out, this field does not limit the
+	// wait. Without wait, retries and retry_forever there is one attempt.
 	Retries int32 `protobuf:"varint,5,opt,name=retries,proto3" json:"retries,omitempty"`
 	// Do not limit the number of retries: wait for as long as wait and the call's
-	// deadline allow. It is an error beside retries.
+	// deadline allow. It is an error if retries is set, too.
 	RetryForever bool `protobuf:"varint,6,opt,name=retry_forever,json=retryForever,proto3" json:"retry_forever,omitempty"`
-	// Each pause between two retries is drawn from one to two of these: 100 ms if
-	// left out.
+	// The pause between two retries. Each is drawn anew, from one to two times this
+	// long. 100 ms if left out.
 	RetryInterval *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_interval,json=retryInterval,proto3" json:"retry_interval,omitempty"`
-	// After this long the call's context ends, and the lock is not renewed any more.
+	// After this long, the call's context ends, and the lock is not renewed any more.
 	// No cap if left out; streams should have one.
 	MaxHold *durationpb.Duration `protobuf:"bytes,8,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
-	// The lock stays taken at least this long, even when the call ends sooner. It is
-	// released at the end of the call if left out.
+	// The lock stays taken for at least this long, even if the call ends sooner. If
+	// left out, the lock is released at the end of the call.
 	MinHold *durationpb.Duration `protobuf:"bytes,9,opt,name=min_hold,json=minHold,proto3" json:"min_hold,omitempty"`
 	// EXCLUSIVE if left out.
 	Mode Lock_Mode `protobuf:"varint,10,opt,name=mode,proto3,enum=lockmw.v1.Lock_Mode" json:"mode,omitempty"`
-	// How many may hold the lock at the same time. One if left out; an error beside
-	// SHARED.
+	// How many may hold the lock at the same time. One if left out. It is an error
+	// with SHARED.
 	Permits int32 `protobuf:"varint,11,opt,name=permits,proto3" json:"permits,omitempty"`
-	// A call whose context holds the lock already joins that lease. It is refused, as
-	// a mistake of the program, if left out.
+	// A call whose context already holds the lock joins that lease. If left out, such
+	// a call is refused as a mistake of the program.
 	Reentrant bool `protobuf:"varint,12,opt,name=reentrant,proto3" json:"reentrant,omitempty"`
-	// Run the call without the lock when Redis cannot be reached. Such a call is
-	// refused if left out.
+	// Run the call without the lock if Redis cannot be reached. If left out, such a
+	// call is refused.
 	FailOpen bool `protobuf:"varint,13,opt,name=fail_open,json=failOpen,proto3" json:"fail_open,omitempty"`
 	// What the lock is called in metrics, logs and errors. The prefix if left out.
 	Name string `protobuf:"bytes,14,opt,name=name,proto3" json:"name,omitempty"`
-	// When a client that is refused because others hold the lock is told to ask
-	// again. An estimate if left out.
+	// After how long a client that is refused because others hold the lock is told to
+	// ask again. If left out, it is told an estimate or, with min_hold, nothing.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,15,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// min_hold counts for a call that has failed, too. The lock is released at the
-	// end of such a call if left out, so that it can be tried again at once.
+	// min_hold counts for a call that has failed, too. If left out, the lock is
+	// released at the end of such a call, so that the call can be tried again at once.
 	MinHoldOnError bool `protobuf:"varint,16,opt,name=min_hold_on_error,json=minHoldOnError,proto3" json:"min_hold_on_error,omitempty"`
-	// The answer leaves as soon as the release is on its way, and not when Redis has
-	// confirmed it; see AsyncRelease in Go. It needs wait, retries or retry_forever.
-	// Releases are confirmed if left out.
+	// The answer leaves as soon as the release is on its way, and not only when Redis
+	// has confirmed it: see AsyncRelease in Go. It needs wait, retries or
+	// retry_forever. If left out, releases are confirmed.
 	AsyncRelease bool `protobuf:"varint,17,opt,name=async_release,json=asyncRelease,proto3" json:"async_release,omitempty"`
-	// Try the lock: calls run at once without it, nobody is refused, and metrics say what the
-	// lock would have come to. The lock is taken if left out.
+	// Try the lock: calls run at once, without it. Nobody is refused, and metrics show
+	// what the lock would have done. If left out, the lock is taken.
 	Shadow        bool `protobuf:"varint,18,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -324,8 +325,8 @@ var (
 	// The lock that calls of the method run under.
 	//
 	// The number 56251 is from the range that protobuf leaves to everybody (50000 to
-	// 99999). A program that has another method option of that number does not start:
-	// protobuf says so.
+	// 99999). If a program has another method option of that number, it does not
+	// start, and protobuf says why.
 	//
 	// optional lockmw.v1.Lock lock = 56251;
 	E_Lock = &file_lockmw_v1_lock_proto_extTypes[0]

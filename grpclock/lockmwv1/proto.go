@@ -1,17 +1,18 @@
-// Package lockmwv1 is the Go code of the option (lockmw.v1.lock), by which a .proto file
-// says beside an rpc under which lock it runs. grpclock.Annotated reads it.
+// Package lockmwv1 is the Go code of the option (lockmw.v1.lock). With this option, a
+// .proto file says beside an rpc under which lock the rpc runs. grpclock.Annotated reads
+// it.
 //
 // A .proto file imports the option as
 //
 //	import "lockmw/v1/lock.proto";
 //
-// That file lies below this package's folder, and go mod vendor copies it along. protoc
-// finds it, vendored or not, with
+// That file lies below this package's folder, and go mod vendor copies it along. Vendored
+// or not, protoc finds it with
 //
 //	protoc -I proto -I "$(go list -f '{{.Dir}}' github.com/lockmw/kit/grpclock/lockmwv1)" …
 //
 // For buf, the vendored folder is one more module of the workspace. buf wants all modules
-// below the folder of buf.yaml: where nothing is vendored, copy this package's folder
+// to be below the folder of buf.yaml. If you do not vendor, copy this package's folder
 // lockmw into one of them.
 //
 //	# buf.yaml
@@ -35,7 +36,7 @@
 //	# gazelle:resolve proto lockmw/v1/lock.proto //third_party/lockmw:lock_proto
 //	# gazelle:resolve proto go lockmw/v1/lock.proto @com_github_lockmw_kit//grpclock/lockmwv1
 //
-// where lock_proto is a proto_library of a copy of the file, which a genrule makes of
+// lock_proto is a proto_library of a copy of the file. A genrule makes that copy of
 // @com_github_lockmw_kit//grpclock/lockmwv1:lockmw/v1/lock.proto.
 package lockmwv1
 
