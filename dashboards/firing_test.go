@@ -334,7 +334,7 @@ func TestAlertsFireForTheirCauseAlone(t *testing.T) {
 	}
 	began, texts := time.Now(), make(map[string]active)
 	var got map[fired]bool
-	for end := time.Now().Add(2 * limit); time.Now().Before(end); sleep(ctx, every) {
+	for end := time.Now().Add(4 * limit); time.Now().Before(end); sleep(ctx, every) {
 		for _, a := range p.active(t) {
 			texts[a.Labels["alertname"]] = a
 		}
@@ -344,7 +344,9 @@ func TestAlertsFireForTheirCauseAlone(t *testing.T) {
 	}
 	for _, f := range sorted(want) {
 		if !got[f] {
-			t.Errorf("did not fire: %+v", f)
+			t.Errorf("did not fire: %+v; in the last two minutes it was pending in %v, and scrapes came to %v", f,
+				p.at(t, fmt.Sprintf(`count_over_time(ALERTS{job=%q,alertname=%q}[2m])`, f.job, f.alert)),
+				p.at(t, fmt.Sprintf(`{__name__=~"up|scrape_duration_seconds",job=%q}`, f.job)))
 		}
 	}
 	for _, f := range sorted(got) {

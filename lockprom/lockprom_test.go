@@ -159,9 +159,9 @@ func TestMetrics(t *testing.T) {
 		}
 		next <- lease
 	}()
-	await.Within(t, 20*time.Second, "it stands in Redis's queue", func() bool {
+	await.Within(t, 20*time.Second, "it stands in Redis's queue, and knows that", func() bool {
 		info, err := locks.Inspect(context.Background(), "order:42")
-		return err == nil && info.Waiting == 1
+		return err == nil && info.Waiting == 1 && seam.Waiting(locks, "order:42") == 1
 	})
 	release(t, lease)
 	release(t, <-next)
