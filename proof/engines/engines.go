@@ -29,6 +29,13 @@ type Engine interface {
 	Close() error
 }
 
+// HandsOn is what an engine can do as well whose locks are handed on by tickets: ours does, but for a quorum. Its holds have the
+// method Ticket of a lockmw.Lease.
+type HandsOn interface {
+	// Resume goes on with the work for which a ticket was issued. The error Is lockmw.ErrTicketSpent where that is spent.
+	Resume(ctx context.Context, ticket string, ask Ask) (Hold, error)
+}
+
 // Hold is a lock that is held.
 type Hold interface {
 	// Context ends when the engine finds out that the lock is lost, or when it is

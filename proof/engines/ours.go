@@ -67,15 +67,27 @@ func (e *ours) closeClients() (err error) {
 }
 
 func (e *ours) Acquire(ctx context.Context, ask Ask) (Hold, error) {
-	p := lockmw.Policy{TTL: ask.TTL, Wait: ask.Wait, Permits: ask.Permits}
-	if ask.Shared {
-		p.Mode = lockmw.Shared
-	}
-	_, lease, err := e.locks.Acquire(ctx, ask.Key, p)
+	_, lease, err := e.locks.Acquire(ctx, ask.Key, policy(ask))
 	if err != nil {
 		return nil, err
 	}
 	return lease, nil
+}
+
+func (e *ours) Resume(ctx context.Context, ticket string, ask Ask) (Hold, error) {
+	_, lease, err := e.locks.Resume(ctx, ticket, policy(ask))
+	if err != nil {
+		return nil, err
+	}
+	return lease, nil
+}
+
+func policy(ask Ask) lockmw.Policy {
+	p := lockmw.Policy{TTL: ask.TTL, Wait: ask.Wait, Permits: ask.Permits}
+	if ask.Shared {
+		p.Mode = lockmw.Shared
+	}
+	return p
 }
 
 func (e *ours) Close() error {

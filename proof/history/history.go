@@ -1,6 +1,6 @@
 // Package history judges what workers saw: an exact scan for holders that
 // overlap, a scan of the fences, and the models for porcupine. Start reading at
-// Hold; overlap.go, fences.go and models.go each ask one question.
+// Hold; overlap.go, fences.go, tickets.go and models.go each ask one question.
 //
 // All times are of package clock, so those of several processes can be compared.
 package history
@@ -43,6 +43,7 @@ type Hold struct {
 	Freed   time.Duration `json:"freed"` // Redis had given it up by now
 	How     string        `json:"how"`
 	Fence   int64         `json:"fence,omitempty"`
+	Ticket  string        `json:"ticket,omitempty"` // the job by whose ticket it went on; empty: the lock was asked for
 }
 
 // Write is one write to the fenced store.

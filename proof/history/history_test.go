@@ -137,3 +137,15 @@ func TestRegister(t *testing.T) {
 		})
 	}
 }
+
+func TestATicketWorksOnce(t *testing.T) {
+	by := func(ticket string) func(*Hold) { return func(h *Hold) { h.Ticket = ticket } }
+	all := []Hold{held(1, Mutex, 10*ms, 20*ms), held(2, Mutex, 30*ms, 40*ms), held(3, Mutex, 50*ms, 60*ms, by("w/1")), held(4, Mutex, 70*ms, 80*ms, by("w/2"))}
+	if twice := ResumedTwice(all); twice != nil || Resumed(all) != 2 {
+		t.Errorf("%d went on by tickets, twice by one: %q, want 2 and none", Resumed(all), twice)
+	}
+	all = append(all, held(5, Mutex, 90*ms, 100*ms, by("w/1")))
+	if twice, want := ResumedTwice(all), []string{"k: by the ticket of w/1 w/3 went on, and w/5"}; !slices.Equal(twice, want) {
+		t.Errorf("twice = %q, want %q", twice, want)
+	}
+}

@@ -17,7 +17,7 @@ func (l *Lane) End() Outcome {
 		ends.Go(func() { errs[i] = p.End() })
 	}
 	ends.Wait()
-	o := Outcome{Injections: l.injections}
+	o := Outcome{Injections: l.injections, Jobs: l.desk.seen()}
 	for _, err := range errs {
 		if err != nil {
 			o.Failures = append(o.Failures, err.Error())

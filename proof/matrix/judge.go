@@ -32,6 +32,7 @@ type Outcome struct {
 	Holds      []history.Hold
 	Writes     []history.Write
 	Refused    int
+	Jobs       Jobs
 	Left       []string // keys that should have ended
 	Eternal    []string // keys that were without a TTL
 	Failures   []string // of the harness itself
@@ -50,6 +51,7 @@ func (o *Outcome) Add(lane string, more Outcome) {
 	o.Holds = append(o.Holds, more.Holds...)
 	o.Writes = append(o.Writes, more.Writes...)
 	o.Refused += more.Refused
+	o.Jobs.add(more.Jobs)
 	o.Left = append(o.Left, more.Left...)
 	o.Eternal = append(o.Eternal, more.Eternal...)
 	o.Failures = append(o.Failures, more.Failures...)
@@ -183,9 +185,8 @@ func (o *Outcome) Faults() []string {
 			faults = append(faults, what+": "+one)
 		}
 	}
-	forgot := make(map[string]bool)
+	forgot := o.forgetful()
 	for _, in := range o.Injections {
-		forgot[in.Lane] = forgot[in.Lane] || in.Forgets
 		if len(in.Dead) > 0 {
 			add("no progress", fmt.Sprintf("%s after %q: %v", in.Lane, in.Kind, in.Dead))
 		}
@@ -200,14 +201,24 @@ func (o *Outcome) Faults() []string {
 			add("overlap", overlap.String())
 		}
 	}
-	add("stale write accepted", history.StaleWrites(o.Holds, o.Writes)...)
 	kept, others := o.part(func(lane string) bool { return !forgot[lane] })
+	add("went on by one ticket", history.ResumedTwice(kept)...)
+	add("stale write accepted", history.StaleWrites(o.Holds, o.Writes)...)
 	add("fence", history.FenceFaults(kept)...)
 	add("fence", history.FenceFaults(history.PerTenure(others))...)
 	add("key left", o.Left...)
 	add("key without TTL", o.Eternal...)
 	add("harness", o.Failures...)
 	return faults
+}
+
+// forgetful returns the lanes whose Redis has forgotten something on purpose.
+func (o *Outcome) forgetful() map[string]bool {
+	lanes := make(map[string]bool)
+	for _, in := range o.Injections {
+		lanes[in.Lane] = lanes[in.Lane] || in.Forgets
+	}
+	return lanes
 }
 
 // part returns the holds of the lanes that are in, and the others.

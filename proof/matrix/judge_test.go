@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,5 +71,20 @@ func TestWhatWasSeenIsSaidInWords(t *testing.T) {
 		if got := seen(line); got != want {
 			t.Errorf("said %q, want %q", got, want)
 		}
+	}
+}
+
+// A ticket works once, unless Redis has forgotten that it was used.
+func TestJudgeFailsTicketsThatWorkTwice(t *testing.T) {
+	o := Outcome{Injections: []Injection{{Kind: "fault", Lane: "lane1", Began: 12, At: 12, Healed: 13, Alive: 13}, {Kind: "forgets", Forgets: true, Lane: "lane2", Began: 12, At: 12, Healed: 13, Alive: 13}}}
+	for i, lane := range []string{"lane1", "lane1", "lane2", "lane2"} {
+		o.Holds = append(o.Holds, history.Hold{
+			Key: lane + "/h", Kind: history.Mutex, Worker: "w", ID: i, Began: time.Duration(10 * (i + 1)), Ended: time.Duration(10*i + 15), How: history.Released, Ticket: lane + ".1/7",
+		})
+	}
+	want := []string{"went on by one ticket: lane1/h: by the ticket of lane1.1/7 w/0 went on, and w/1"}
+	got := slices.DeleteFunc(o.Faults(), func(fault string) bool { return !strings.HasPrefix(fault, "went on") })
+	if !slices.Equal(got, want) {
+		t.Errorf("faults are %q, want %q", got, want)
 	}
 }

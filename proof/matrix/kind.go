@@ -11,6 +11,7 @@ import "time"
 //	process     one worker                    one server; also, "Cluster: …" and "quorum: …", on those, where workers have no
 //	                                          proxy: what uses one is left out by name in processWithoutProxy
 //	tenure      turns within one process      one server, with workers that make them
+//	tickets     locks that are handed on      one server, with workers that do
 //	forget      Redis forgets a lock          one server, not judged by overlaps
 //	cluster     a Cluster of three            a Cluster
 //	quorum      two or three nodes of five    a quorum
@@ -54,4 +55,7 @@ const (
 	narrow           = "narrow"           // workers whose connections have small buffers
 	tenured          = "tenures"          // workers that pass a lock on among their goroutines: see tenures
 	tenuredForgetful = "tenures, forgets" // the same, and the lane is not judged by overlaps
+
+	ticketed          = "tickets"          // four workers that hand locks on by tickets alone: see tickets
+	ticketedForgetful = "tickets, forgets" // the same, and the lane is not judged by overlaps
 )

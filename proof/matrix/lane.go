@@ -31,7 +31,7 @@ import (
 // for porcupine.
 const epoch = 5 * time.Second
 
-// workersPerLane is how many processes share a lane's Redis.
+// workersPerLane is how many processes share a lane's Redis, where its load does not want more.
 const workersPerLane = 3
 
 // Lane is a Redis with worker processes. With one server each worker has a proxy of its own; a quorum has one before
@@ -44,9 +44,11 @@ type Lane struct {
 	tb      testing.TB
 	rnd     *rand.Rand
 	store   *fenced.Store
-	workers []*worker.Process // each in a place, a number below workersPerLane; another worker may come to it
+	workers []*worker.Process // each in a place, a number below places; another worker may come to it
+	places  int
 	all     []*worker.Process // with those that have ended
 	started int
+	desk    *desk
 
 	// Of a lane with one server; nil or empty in others.
 	redis   *redistest.Server
@@ -82,7 +84,7 @@ type Lane struct {
 }
 
 // keys is the load: short turns on a lock of each kind, mutexes that are held
-// long enough to be renewed, and one, f, that is mostly free.
+// long enough to be renewed, one, f, that is mostly free, and one, h, that is handed on by tickets.
 func keys(ttl time.Duration) []worker.Key {
 	turn := worker.Key{Least: time.Millisecond, Most: 15 * time.Millisecond, Think: 40 * time.Millisecond, Goroutines: 3}
 	m, r, p := turn, turn, turn
@@ -90,7 +92,12 @@ func keys(ttl time.Duration) []worker.Key {
 	r.Name, r.Kind, r.Writers = "r", history.Readers, 4
 	p.Name, p.Kind, p.Permits = "p", history.Permits, 2
 	all := []worker.Key{m, r, p}
-	return append(all, long("l1", ttl), long("l2", ttl), mostlyFree())
+	return append(all, long("l1", ttl), long("l2", ttl), mostlyFree(), handed("h", 1, 2))
+}
+
+// handed is a mutex that so many goroutines of each process take turns on, each of which hands it on to a job, and that to others, so often.
+func handed(name string, goroutines, hands int) worker.Key {
+	return worker.Key{Name: name, Kind: history.Mutex, Goroutines: goroutines, Least: time.Millisecond, Most: 15 * time.Millisecond, Think: 100 * time.Millisecond, Hands: hands}
 }
 
 // mostlyFree is the key that is free most of the time.
@@ -117,10 +124,12 @@ func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs s
 		options = append(options, option)
 	case tenured, tenuredForgetful:
 		l.tenures()
+	case ticketed, ticketedForgetful:
+		l.tickets()
 	}
 	l.redis = redistest.Real(tb, options...)
 	l.nodes = []*redistest.Server{l.redis}
-	for range workersPerLane {
+	for range l.places {
 		l.proxies = append(l.proxies, faultproxy.Start(tb, l.redis.Addr()))
 	}
 	l.where = func(place int) engines.Redis { return engines.One(l.proxies[place].Addr()) }
@@ -138,7 +147,7 @@ func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs s
 func newLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
 	tb.Helper()
 	return &Lane{
-		Name: name, TTL: ttl, tb: tb, rnd: rand.New(rand.NewPCG(seed, 0)), store: fenced.Start(tb),
+		places: workersPerLane, desk: newDesk(seed, ttl), Name: name, TTL: ttl, tb: tb, rnd: rand.New(rand.NewPCG(seed, 0)), store: fenced.Start(tb),
 		latest: make(map[string]time.Duration), passings: make(map[string]*passing), eternal: make(map[string]struct{}),
 		load: keys(ttl), turnKeys: []string{"m", "r", "p"}, epoch: epoch,
 	}
@@ -147,13 +156,14 @@ func newLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
 // open starts the workers, and the watch over the nodes.
 func (l *Lane) open() {
 	l.admins = admin.Clients(l.tb, l.nodes)
-	for place := range workersPerLane {
+	for place := range l.places {
 		l.workers = append(l.workers, nil)
 		l.hire(place)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.unwatch = cancel
 	l.watching.Go(func() { l.watch(ctx) })
+	l.watching.Go(func() { l.desk.serve(ctx) })
 	l.tb.Cleanup(func() { cancel(); l.watching.Wait() })
 }
 
@@ -163,7 +173,8 @@ func (l *Lane) hire(place int) {
 	p := worker.Start(l.tb, worker.Config{
 		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Redis: l.where(place), Fenced: l.store.Addr(),
 		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: l.epoch, Rest: rest(), Keys: l.loadOf(place),
-	}, l.began)
+	}, worker.Listener{Began: l.began, Queued: l.desk.queued, Did: l.desk.did})
+	l.desk.joins(p)
 	l.workers[place] = p
 	l.all = append(l.all, p)
 }
@@ -226,7 +237,7 @@ func (l *Lane) watch(ctx context.Context) {
 }
 
 // place draws one of the workers' places.
-func (l *Lane) place() int { return l.rnd.IntN(workersPerLane) }
+func (l *Lane) place() int { return l.rnd.IntN(l.places) }
 
 // part returns a time of about this share of the TTL, between 0.8 and 1.2 of it. What decides a fault's outcome by being longer
 // or shorter than the TTL, or than the third of it after which a lock is renewed, is such a share, since the TTL of a short

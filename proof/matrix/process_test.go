@@ -32,7 +32,7 @@ func holders(t *testing.T, addr, name string, number int, change func(*worker.Ke
 		c.Keys = append(c.Keys, key)
 	}
 	all := make(chan struct{}, number)
-	p := worker.Start(t, c, func(history.Hold) { all <- struct{}{} })
+	p := worker.Start(t, c, worker.Listener{Began: func(history.Hold) { all <- struct{}{} }})
 	for range number {
 		select {
 		case <-all:
@@ -168,7 +168,7 @@ func TestCommandsOfManyWaiters(t *testing.T) {
 		workers = append(workers, worker.Start(t, worker.Config{
 			Name: fmt.Sprint("crowd", i), Engine: engines.Ours, Redis: engines.One(proxies[i].Addr()), TTL: 30 * time.Second, Wait: 5 * time.Minute,
 			Keys: []worker.Key{{Name: "k", Kind: history.Mutex, Goroutines: each, Turns: turns}},
-		}, nil))
+		}, worker.Listener{}))
 	}
 	var o Outcome
 	for _, p := range workers {

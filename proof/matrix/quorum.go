@@ -13,7 +13,7 @@ import (
 )
 
 // NewQuorumLane starts a lane over five independent nodes, each behind a proxy
-// that all workers share. A quorum has no permits.
+// that all workers share. A quorum has no permits, and hands no lock on.
 func NewQuorumLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
 	tb.Helper()
 	l := newLane(tb, name, seed, ttl)
@@ -25,7 +25,7 @@ func NewQuorumLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *
 		at.Addrs = append(at.Addrs, proxy.Addr())
 	}
 	l.where = func(int) engines.Redis { return at }
-	l.load = slices.DeleteFunc(l.load, func(k worker.Key) bool { return k.Kind == history.Permits })
+	l.load = slices.DeleteFunc(l.load, func(k worker.Key) bool { return k.Kind == history.Permits || k.Hands > 0 })
 	l.turnKeys = []string{"m", "r"}
 	l.open()
 	return l

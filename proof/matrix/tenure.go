@@ -21,7 +21,7 @@ func tenureKey(place int) string { return fmt.Sprint("t", place) }
 // does.
 func (l *Lane) tenures() {
 	l.turnKeys = nil
-	for place := range workersPerLane {
+	for place := range l.places {
 		l.turnKeys = append(l.turnKeys, tenureKey(place))
 	}
 	l.loadAt = func(at int) []worker.Key {

@@ -82,6 +82,7 @@ func TestOtherTopologies(test *testing.T) {
 			o.Left = append(o.Left, one.Left...)
 			o.Eternal = append(o.Eternal, one.Eternal...)
 			o.Failures = append(o.Failures, one.Failures...)
+			o.Jobs.add(one.Jobs)
 		})
 	}
 	for i := range whole(record.Pick(1, 2)) {
@@ -129,6 +130,7 @@ func TestFailover(test *testing.T) {
 		all.Writes = append(all.Writes, o.Writes...)
 		all.Failures = append(all.Failures, o.Failures...)
 		all.Refused += o.Refused
+		all.Jobs.add(o.Jobs)
 	}
 	if kinds := chosen([]Kind{failover}); len(kinds) > 0 {
 		for i := range times(t, 6) {

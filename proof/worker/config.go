@@ -40,6 +40,18 @@ type Key struct {
 	Turns      int           `json:"turns"`      // per goroutine; 0: until the worker is told to end
 	Watch      bool          `json:"watch"`      // asks Valid without a pause while it holds
 	StaysAlive bool          `json:"staysAlive"` // holds until it is lost, or the worker is told to end
+	Hands      int           `json:"hands"`      // each hold hands the lock on to a job, and that to a further one, so often; see Job
+}
+
+// Job is work that goes on under the lock of a hold that is over, by a ticket. A worker tells of it before the work that makes it or after that,
+// and whoever has started the workers gives it to one of them, at least once, as a job queue does: Process.Give. By a ticket that is spent the worker
+// asks for the lock itself.
+type Job struct {
+	ID     string `json:"id"`     // that of no other job
+	Of     string `json:"of"`     // the name of the Key
+	Key    string `json:"key"`    // as it was locked
+	Ticket string `json:"ticket"` //
+	Hands  int    `json:"hands"`  // how often the lock is handed on after this
 }
 
 // event is one line that a worker writes.
@@ -51,7 +63,9 @@ type event struct {
 	Write   *history.Write `json:"write,omitempty"`
 	Refused *Refusal       `json:"refused,omitempty"`
 	Woke    *Woke          `json:"woke,omitempty"`
-	Done    time.Duration  `json:"done,omitempty"`   // the context of a lost hold had ended by now
+	Done    time.Duration  `json:"done,omitempty"` // the context of a lost hold had ended by now
+	Queued  *Job           `json:"queued,omitempty"`
+	Did     string         `json:"did,omitempty"`    // the ID of a job
 	Failed  string         `json:"failed,omitempty"` // the worker itself is broken
 }
 

@@ -37,12 +37,18 @@ type Process struct {
 	woke     []Woke
 	done     []time.Duration
 	failures []string
-	began    func(history.Hold)
+	told     Listener
 }
 
-// Start starts a worker; a test that ends kills it. began, if not nil, is told of
-// each hold; it must return soon and not call the Process.
-func Start(tb testing.TB, c Config, began func(history.Hold)) *Process {
+// A Listener is told what a worker tells, as that comes. Each function may be nil, must return soon, and must not call the Process.
+type Listener struct {
+	Began  func(history.Hold) // of each hold
+	Queued func(Job)          // of each job that is to be given to a worker
+	Did    func(id string)    // of each job that was done, each time
+}
+
+// Start starts a worker; a test that ends kills it.
+func Start(tb testing.TB, c Config, told Listener) *Process {
 	tb.Helper()
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -52,7 +58,7 @@ func Start(tb testing.TB, c Config, began func(history.Hold)) *Process {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Process{Config: c, cmd: exec.Command(self), ended: make(chan struct{}), open: make(map[int]history.Hold), began: began}
+	p := &Process{Config: c, cmd: exec.Command(self), ended: make(chan struct{}), open: make(map[int]history.Hold), told: told}
 	p.cmd.Env = append(os.Environ(), configEnv+"="+string(text))
 	p.cmd.Stderr = os.Stderr
 	stdout, err := p.cmd.StdoutPipe()
@@ -112,8 +118,8 @@ func (p *Process) note(e event) {
 	switch {
 	case e.Began != nil:
 		p.open[e.Began.ID] = *e.Began
-		if p.began != nil {
-			p.began(*e.Began)
+		if p.told.Began != nil {
+			p.told.Began(*e.Began)
 		}
 	case e.Renewed != nil:
 		p.open[e.Renewed.ID] = *e.Renewed
@@ -130,6 +136,14 @@ func (p *Process) note(e event) {
 		p.done = append(p.done, e.Done)
 	case e.Woke != nil:
 		p.woke = append(p.woke, *e.Woke)
+	case e.Queued != nil:
+		if p.told.Queued != nil {
+			p.told.Queued(*e.Queued)
+		}
+	case e.Did != "":
+		if p.told.Did != nil {
+			p.told.Did(e.Did)
+		}
 	default:
 		p.failures = append(p.failures, e.Failed)
 	}
@@ -189,6 +203,15 @@ func (p *Process) Kill() {
 func (p *Process) Do(line string) error {
 	_, err := fmt.Fprintln(p.stdin, line)
 	return err
+}
+
+// Give gives the worker a job. The error says that it takes none any more; without one it may do the job or not, as it may end before.
+func (p *Process) Give(job Job) error {
+	text, err := json.Marshal(job)
+	if err != nil {
+		return err
+	}
+	return p.Do("job " + string(text))
 }
 
 // End has the worker finish what it holds and close its engine; it waits until the

@@ -83,7 +83,7 @@ func TestAWorkerTellsEachRenewal(t *testing.T) {
 	p := Start(t, Config{
 		Name: "w", Engine: engines.Ours, Redis: engines.One(redistest.Real(t).Addr()), TTL: 3 * time.Second, Wait: time.Minute,
 		Keys: []Key{{Name: "k", Kind: history.Mutex, Goroutines: 1, StaysAlive: true}},
-	}, nil)
+	}, Listener{})
 	var first history.Hold
 	await.Within(t, time.Minute, "it holds the lock", func() bool {
 		open := p.Saw().Open

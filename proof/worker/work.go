@@ -9,11 +9,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/engines"
 	"github.com/lockmw/kit/proof/fenced"
@@ -44,7 +46,8 @@ type worker struct {
 	engine engines.Engine
 	store  *fenced.Client // nil: none
 	ids    atomic.Int64
-	rash   atomic.Int64 // until this moment (of package clock) acquires are cancelled early
+	all    sync.WaitGroup // turns and jobs
+	rash   atomic.Int64   // until this moment (of package clock) acquires are cancelled early
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -80,15 +83,14 @@ func (w *worker) run(text string) (err error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	var all sync.WaitGroup
 	for i, key := range w.Keys {
 		for j := range key.Goroutines {
 			rnd := rand.New(rand.NewPCG(w.Seed, uint64(i)<<32|uint64(j)))
-			all.Go(func() { w.turns(ctx, key, rnd) })
+			w.all.Go(func() { w.turns(ctx, key, rnd) })
 		}
 	}
-	go w.obey(stop)
-	all.Wait()
+	go w.obey(ctx, stop)
+	w.all.Wait()
 	if err := w.engine.Close(); err != nil { // a server that does not answer just now
 		w.tell(event{Refused: &Refusal{Key: "close", Err: err.Error()}})
 	}
@@ -96,10 +98,14 @@ func (w *worker) run(text string) (err error) {
 }
 
 // obey does what the test's side says, a line each, until it says no more.
-func (w *worker) obey(stop context.CancelFunc) {
+func (w *worker) obey(ctx context.Context, stop context.CancelFunc) {
 	defer stop()
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		verb, arg, _ := strings.Cut(lines.Text(), " ")
+		if verb == "job" {
+			w.all.Go(func() { w.job(ctx, arg) }) // the turns that go on until stop keep all from being over
+			continue
+		}
 		d, err := time.ParseDuration(arg)
 		if err != nil {
 			w.tell(event{Failed: err.Error()})
@@ -157,16 +163,57 @@ func (w *worker) turn(ctx context.Context, key Key, rnd *rand.Rand) bool {
 		}
 		return false
 	}
-	h.ID = int(w.ids.Add(1))
-	h.Fence, h.Until = hold.Fence(), until(hold)
-	w.tell(event{Began: &h})
-	w.hold(ctx, asking, key, rnd, hold, h)
+	w.hold(ctx, asking, key, rnd, hold, h, key.Hands)
 	return true
 }
 
-// hold does the work under the lock, which was asked for under a context of its
-// own, and tells how it ended.
-func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold engines.Hold, h history.Hold) {
+// TicketTTLs is for how many TTLs a ticket has the lock.
+const TicketTTLs = 3
+
+// job does a job that this worker was given. It is done unless the lock was lost.
+func (w *worker) job(ctx context.Context, text string) {
+	var job Job
+	if err := json.Unmarshal([]byte(text), &job); err != nil {
+		w.tell(event{Failed: err.Error()})
+		return
+	}
+	i := slices.IndexFunc(w.Keys, func(k Key) bool { return k.Name == job.Of })
+	engine, ok := w.engine.(engines.HandsOn)
+	if i < 0 || !ok {
+		w.tell(event{Failed: fmt.Sprintf("no job can be done here: %+v", job)})
+		return
+	}
+	key, ask := w.Keys[i], engines.Ask{Key: job.Key, TTL: w.TTL, Wait: w.Wait}
+	h := history.Hold{Key: job.Key, Kind: key.Kind, Worker: w.Name, Ticket: job.ID, Asked: clock.Now()}
+	hold, err := engine.Resume(ctx, job.Ticket, ask)
+	if errors.Is(err, lockmw.ErrTicketSpent) {
+		h.Ticket, h.Asked = "", clock.Now()
+		hold, err = w.engine.Acquire(ctx, ask)
+	}
+	h.Began = clock.Now()
+	if err != nil {
+		if ctx.Err() == nil {
+			w.tell(event{Refused: &Refusal{Key: job.Key, Asked: h.Asked, Returned: h.Began, Err: err.Error()}})
+		}
+		return
+	}
+	rnd := rand.New(rand.NewPCG(w.Seed, uint64(h.Began)))
+	if w.hold(ctx, ctx, key, rnd, hold, h, job.Hands) != history.Lost {
+		w.tell(event{Did: job.ID})
+	}
+}
+
+// hold tells of a hold that has begun, does the work under the lock, which was asked for under a context of its
+// own, and tells how it ended, which it returns. Its lock is handed on unless hands is 0.
+func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold engines.Hold, h history.Hold, hands int) string {
+	h.ID = int(w.ids.Add(1))
+	h.Fence, h.Until = hold.Fence(), until(hold)
+	w.tell(event{Began: &h})
+	job := w.issue(hold, key, h, hands)
+	if job != nil && rnd.IntN(2) == 0 { // whoever is given it waits for the lock
+		w.tell(event{Queued: job})
+		job = nil
+	}
 	writes := w.store != nil && h.Fence != 0 && key.Kind == history.Mutex
 	if writes {
 		w.write(h, false)
@@ -194,6 +241,9 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 	if writes && h.How == history.Lost {
 		w.write(h, true)
 	}
+	if job != nil && h.How == history.Released {
+		w.tell(event{Queued: job})
+	}
 	w.tell(event{Ending: &h})
 	release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -206,6 +256,22 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 		h.Freed = h.Ended + 2*w.TTL + 2*time.Second // Redis must have forgotten it by then
 	}
 	w.tell(event{Ended: &h})
+	return h.How
+}
+
+// issue returns a job that has a ticket for the lock; nil if the lock is not to be handed on.
+func (w *worker) issue(hold engines.Hold, key Key, h history.Hold, hands int) *Job {
+	if hands == 0 {
+		return nil
+	}
+	issuer, ok := hold.(interface {
+		Ticket(lasts time.Duration) string
+	})
+	if !ok {
+		w.tell(event{Failed: w.Engine + " issues no tickets"})
+		return nil
+	}
+	return &Job{ID: fmt.Sprintf("%s/%d", w.Name, h.ID), Of: key.Name, Key: h.Key, Ticket: issuer.Ticket(TicketTTLs * w.TTL), Hands: hands - 1}
 }
 
 // until is the moment until which a hold says that it is valid; 0: it does not say.

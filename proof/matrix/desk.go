@@ -1,0 +1,156 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmw/kit/proof/clock"
+	"github.com/lockmw/kit/proof/record"
+	"github.com/lockmw/kit/proof/worker"
+)
+
+// Of how many jobs a desk loses one, and gives one to two workers, both at once.
+const (
+	losesOneOf   = 20
+	doublesOneOf = 6
+)
+
+// A desk gives the jobs of a lane to its workers, as a job queue does: each at least once, now and then to two of them, and again where a worker has
+// died, or has not said for three TTLs that it has done the job. Some it loses.
+type desk struct {
+	ttl time.Duration
+
+	mu      sync.Mutex
+	rnd     *rand.Rand
+	workers []*worker.Process // that have not ended, as far as is known
+	open    map[string]*openJob
+	jobs    Jobs
+}
+
+type openJob struct {
+	worker.Job
+	to *worker.Process // to whom it was given last; nil: to nobody yet
+	at time.Duration   // when
+}
+
+// Jobs counts what became of jobs.
+type Jobs struct {
+	Queued int `json:"queued"`
+	Lost   int `json:"lost"`  // by the queue
+	Twice  int `json:"twice"` // were given to two workers at once
+	Again  int `json:"again"` // how often one was given once more
+	Done   int `json:"done"`  // once at least
+}
+
+func (j *Jobs) add(more Jobs) {
+	j.Queued += more.Queued
+	j.Lost += more.Lost
+	j.Twice += more.Twice
+	j.Again += more.Again
+	j.Done += more.Done
+}
+
+func (j Jobs) String() string {
+	return fmt.Sprintf("%s queued, %d of them lost and %d given to two, %s given once more, %s done",
+		record.Thousands(j.Queued), j.Lost, j.Twice, record.Thousands(j.Again), record.Thousands(j.Done))
+}
+
+func newDesk(seed uint64, ttl time.Duration) *desk {
+	return &desk{ttl: ttl, rnd: rand.New(rand.NewPCG(seed, 2)), open: make(map[string]*openJob)}
+}
+
+// joins says that a worker may be given jobs.
+func (d *desk) joins(p *worker.Process) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.workers = append(d.workers, p)
+}
+
+// queued takes a job in.
+func (d *desk) queued(job worker.Job) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.jobs.Queued++
+	if d.rnd.IntN(losesOneOf) == 0 {
+		d.jobs.Lost++
+		return
+	}
+	d.open[job.ID] = &openJob{Job: job}
+}
+
+// did says that a job was done.
+func (d *desk) did(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open[id] != nil {
+		d.jobs.Done++
+		delete(d.open, id)
+	}
+}
+
+// seen returns the counts.
+func (d *desk) seen() Jobs {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.jobs
+}
+
+// serve gives jobs to workers until ctx ends.
+func (d *desk) serve(ctx context.Context) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			for _, give := range d.due() {
+				give()
+			}
+		}
+	}
+}
+
+// due returns what is to be given now. Calling it writes to a worker, which may stand still, so nothing is locked then.
+func (d *desk) due() (gives []func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.workers = slices.DeleteFunc(d.workers, hasEnded)
+	if len(d.workers) == 0 {
+		return nil
+	}
+	now := clock.Now()
+	for _, open := range d.open {
+		times := 1
+		switch {
+		case open.to == nil && d.rnd.IntN(doublesOneOf) == 0:
+			d.jobs.Twice++
+			times = 2
+		case open.to == nil:
+		case hasEnded(open.to) || now-open.at > 3*d.ttl:
+			d.jobs.Again++
+		default:
+			continue
+		}
+		for _, i := range d.rnd.Perm(len(d.workers))[:min(times, len(d.workers))] {
+			p, job := d.workers[i], open.Job
+			open.to, open.at = p, now
+			gives = append(gives, func() { _ = p.Give(job) }) // to one that ends it is given in vain, and so once more
+		}
+	}
+	return gives
+}
+
+// hasEnded reports whether a worker has.
+func hasEnded(p *worker.Process) bool {
+	select {
+	case <-p.Ended():
+		return true
+	default:
+		return false
+	}
+}
