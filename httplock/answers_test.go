@@ -93,6 +93,56 @@ func TestHandlerThatStopsHasNotAnswered(t *testing.T) {
 	}
 }
 
+// After a panic, and where a handler that has lost its lock says nothing, or a 5xx, nobody knows whether it has paid.
+func TestHandlerOfWhichNobodyKnows(t *testing.T) {
+	for name, handle := range map[string]func(w http.ResponseWriter, lease *lockmw.Lease){
+		"a panic": func(http.ResponseWriter, *lockmw.Lease) { panic("in the middle of it") },
+		"lost, and silent": func(_ http.ResponseWriter, lease *lockmw.Lease) {
+			<-lease.Context().Done()
+		},
+		"lost, and it fails": func(w http.ResponseWriter, lease *lockmw.Lease) {
+			<-lease.Context().Done()
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			locks, client := testenv.Locker(t)
+			other := testenv.Open(t, client)
+			runs := 0
+			f := lockmw.Flight{Policy: lockmw.Policy{Prefix: "pay:", TTL: time.Second}, Retain: time.Minute, Crash: lockmw.Uncertain} // a renewal finds the loss
+			handler := httplock.Idempotent(locks, keyfunc.Header("Idempotency-Key"), f, httplock.WithKeysOfEverybody())(
+				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					runs++
+					lease, _ := lockmw.FromContext(r.Context())
+					if strings.HasPrefix(name, "lost") {
+						if err := other.ForceRelease(r.Context(), lease.Key()); err != nil {
+							t.Error(err)
+						}
+					}
+					handle(w, lease)
+				}))
+			ask := func() (text string) {
+				defer func() {
+					if value := recover(); value != nil {
+						text = fmt.Sprint(value)
+					}
+				}()
+				w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/pay", nil)
+				r.Header.Set("Idempotency-Key", "k")
+				handler.ServeHTTP(w, r)
+				return textOf(w.Result())
+			}
+			want := map[string]string{"a panic": "in the middle of it", "lost, and silent": "500 LOCK_LOST", "lost, and it fails": "500 LOCK_LOST"}[name]
+			if first := ask(); first != want {
+				t.Errorf("the first client is told %s, want %s", first, want)
+			}
+			if second := ask(); second != "409 IDEMPOTENCY_UNCERTAIN" || runs != 1 {
+				t.Errorf("the second is told %s, in %d runs", second, runs)
+			}
+		})
+	}
+}
+
 // What says that nothing was done is not kept. What may have been done by half is not done again with Uncertain.
 func TestStatusesThatAreKept(t *testing.T) {
 	for status, want := range map[int]struct{ runs, uncertain int }{

@@ -175,6 +175,56 @@ func TestAnAnswerToAnotherRequest(t *testing.T) {
 	})
 }
 
+// Whoever asks for something else while the work is done learns when it is done that the key is taken for that.
+func TestAnAnswerToAnotherRequestThatIsAwaited(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
+		m := &maker{takes: time.Second}
+		began := time.Now()
+		var all sync.WaitGroup
+		for i, request := range []string{"one", "two", "two"} {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				f := retained(time.Minute)
+				f.Fingerprint = []byte(request)
+				answer, _, err := lockmw.Do(context.Background(), lockers[i%2], key, f, m.make)
+				if took := time.Since(began); errors.Is(err, lockmw.ErrOtherRequest) != (i > 0) || (answer == "") != (i > 0) || took < m.takes {
+					t.Errorf("%d: Do = %q, %v after %v", i, answer, err, took)
+				}
+			})
+		}
+		all.Wait()
+		if n := m.runs.Load(); n != 1 {
+			t.Errorf("%d runs, want 1", n)
+		}
+	})
+}
+
+// Work may take many times the TTL: its lock is renewed, and nobody else begins it.
+func TestAnAnswerThatTakesLongerThanTheTTL(t *testing.T) {
+	for _, f := range []lockmw.Flight{retained(time.Minute), uncertain} {
+		inBubble(t, func(t *testing.T, s *redistest.Mini) {
+			key := redistest.Prefix(t)
+			f.Policy.Wait = time.Minute
+			m := &maker{takes: 7 * f.Policy.TTL}
+			var all sync.WaitGroup
+			for range 4 {
+				l := testenv.Open(t, s.Client(t))
+				all.Go(func() {
+					if answer, _, err := lockmw.Do(context.Background(), l, key, f, m.make); answer != "answer 1" || err != nil {
+						t.Errorf("Do = %q, %v", answer, err)
+					}
+				})
+			}
+			all.Wait()
+			if n := m.runs.Load(); n != 1 {
+				t.Errorf("%d runs, want 1", n)
+			}
+		})
+	}
+}
+
 // The function goes on while anybody waits for its answer, and not longer.
 func TestWhoLeavesDoesNotEndTheWorkOfOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {

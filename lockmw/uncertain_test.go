@@ -189,7 +189,17 @@ func TestUncertainWorkWhoseProcessDies(t *testing.T) {
 
 // An owner that has lost its lock in the middle may complete its work, since nobody else does it, until somebody has resolved it.
 func TestUncertainWorkIsCompletedAfterALoss(t *testing.T) {
-	for name, resolved := range map[string]bool{"nobody has resolved it": false, "it was resolved": true} {
+	for name, tc := range map[string]struct {
+		resolution lockmw.Resolution // what somebody says meanwhile; the zero one: nobody says anything
+		lost       bool              // the call is told that its own answer is not the one that others get
+		others     string            // their answer; empty: ErrAnswerNotKept
+	}{
+		"nobody has resolved it":           {lockmw.Resolution{}, false, "paid"},
+		"it is to be done again":           {lockmw.Again, true, "again"},
+		"nobody is to do it":               {lockmw.Discard, true, ""},
+		"it was done, with that answer":    {lockmw.Done("paid"), false, "paid"},
+		"it was done, with another answer": {lockmw.Done("looked up"), true, "looked up"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *redistest.Mini) {
 				key := redistest.Prefix(t)
@@ -201,23 +211,22 @@ func TestUncertainWorkIsCompletedAfterALoss(t *testing.T) {
 					}
 					<-ctx.Done()
 					id := wantUncertain(t, other, key, uncertain)
-					if resolved {
-						if err := other.Resolve(context.Background(), key, id, lockmw.Again); err != nil {
+					if name != "nobody has resolved it" {
+						if err := other.Resolve(context.Background(), key, id, tc.resolution); err != nil {
 							t.Error(err)
 						}
 					}
 					return "paid", nil
 				})
-				if answer != "paid" || shared || errors.Is(err, lockmw.ErrLost) != resolved {
+				if answer != "paid" || shared || errors.Is(err, lockmw.ErrLost) != tc.lost || !tc.lost && err != nil {
 					t.Errorf("Do = %q, %v, %v", answer, shared, err)
 				}
 				if n := len(seen.of(lockmw.EventLost)); n != 1 {
 					t.Errorf("%d EventLost, want 1", n)
 				}
-				if !resolved {
-					wantAnswer(t, other, key, uncertain, "paid")
-				} else if answer, shared, err := lockmw.Do(context.Background(), other, key, uncertain, pays("again")); answer != "again" || shared || err != nil {
-					t.Errorf("Do = %q, %v, %v", answer, shared, err)
+				answer, shared, err = lockmw.Do(context.Background(), other, key, uncertain, pays("again"))
+				if answer != tc.others || shared != (tc.others != "again" && tc.others != "") || errors.Is(err, lockmw.ErrAnswerNotKept) != (tc.others == "") {
+					t.Errorf("Do of another = %q, %v, %v, want %q", answer, shared, err, tc.others)
 				}
 			})
 		})
