@@ -188,6 +188,22 @@ func moves(t *testing.T, c *redistest.Shards, key string) {
 	}
 }
 
+// stays ends moves: the slot stays where it is.
+func stays(t *testing.T, c *redistest.Shards, key string) {
+	t.Helper()
+	ctx := context.Background()
+	owner, err := c.Owner(ctx, key)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	from, to := owner.Client(t), c.Other(owner).Client(t)
+	number := from.ClusterKeySlot(ctx, key).Val()
+	if err := errors.Join(to.Do(ctx, "CLUSTER", "SETSLOT", number, "STABLE").Err(), from.Do(ctx, "CLUSTER", "SETSLOT", number, "STABLE").Err()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A call that does not wait has an answer that is kept, and is refused while one is made.
 func TestACallThatDoesNotWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {

@@ -121,7 +121,7 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 		err = t.giveBackKeeping(ctx, l, answer, called)
 	case l.ticket.Token != "": // which does not change any more
 		err = t.giveBack(ctx, l, called)
-	case t.passOn(called), t.giveBackAsync(l, called):
+	case !l.ticket.issued && t.passOn(called), t.giveBackAsync(l, called):
 	default:
 		err = t.giveBack(ctx, l, called)
 	}
@@ -340,7 +340,7 @@ func (g *givingBack) next() {
 	t, waiters := g.t, g.t.locker.waiters
 	g.trusted, g.waits = t.leftAt(g.sent) > 0, true
 	g.give = store.Give{Ref: t.ref, Until: earlier(g.deadline, g.sent.Add(releaseTimeout)), Record: g.record}
-	if till := t.stayTill(); !till.IsZero() {
+	if till := t.staysTill(); !till.IsZero() {
 		if stay := time.Until(till); stay > 0 {
 			t.locker.noteStaying(t.ref, till)
 			waiters.ForgetHolder(t.ref.Key, t)

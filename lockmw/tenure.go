@@ -354,6 +354,13 @@ func (t *tenure) stayTill() (till time.Time) {
 	return till
 }
 
+// staysTill is stayTill for who does not hold mu: with an answer to keep the tenure is not over while it is given back.
+func (t *tenure) staysTill() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stayTill()
+}
+
 // leftAt is how long the last grant can be trusted from at.
 func (t *tenure) leftAt(at time.Time) time.Duration {
 	t.mu.Lock()

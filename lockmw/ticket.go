@@ -124,7 +124,8 @@ func (l *Lease) issue(lasts time.Duration) (ticketText, bool) {
 // A handing is the ticket that a lease's release hands the lock on to; without a Token none was issued.
 type handing struct {
 	store.Ticket
-	void bool // the lock is given back, whatever is issued
+	void   bool // the lock is given back, whatever is issued
+	issued bool // one was, before it was made void: it is to find that the issuer's grant is over
 }
 
 // voidTicket has the release give the lock back, and not hand it on.
@@ -132,7 +133,7 @@ func (l *Lease) voidTicket() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != released {
-		l.ticket = handing{void: true}
+		l.ticket = handing{void: true, issued: l.ticket.issued || l.ticket.Token != ""}
 	}
 }
 
@@ -144,7 +145,7 @@ func (t *tenure) voidTicket(token string) bool {
 	if l == nil || l.ticket.Token != token || l.state != held && l.state != overHeld {
 		return false
 	}
-	l.ticket = handing{void: true}
+	l.ticket = handing{void: true, issued: true}
 	return true
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
@@ -563,4 +564,52 @@ func TestDiscardOfALongName(t *testing.T) {
 		t.Error(err)
 	}
 	mustRelease(t, mustAcquire(t, l, key, p))
+}
+
+// While a Cluster moves the slot, a lock is handed on or it is not, but it is never free: a node refuses to set a key that it has deleted.
+func TestATicketInASlotThatMoves(t *testing.T) {
+	t.Parallel()
+	c := redistest.Cluster(t)
+	client := c.Client(t)
+	l, other := testenv.Open(t, client), testenv.Open(t, client)
+	for i := range 2 { // the second time the script is known
+		key := redistest.Prefix(t) + []string{"first", "second"}[i]
+		lease := mustAcquire(t, l, key, lockmw.Policy{})
+		ticket := lease.Ticket(time.Minute)
+		moves(t, c, "lock:{"+key+"}")
+		mustRelease(t, lease)
+		stays(t, c, "lock:{"+key+"}")
+		handedOn(t, other, key)
+		mustRelease(t, mustResume(t, other, ticket, lockmw.Policy{Wait: 10 * time.Second}))
+	}
+}
+
+// A ticket that is void says so while the next one works to whom the issuer's process would have passed the lock on by itself.
+func TestAVoidTicketIsSpentWhileTheNextOneWorks(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		issuer, other := testenv.Open(t, c), testenv.Open(t, c)
+		p := lockmw.Policy{Wait: time.Minute}
+		mustRelease(t, mustAcquire(t, issuer, key+"warm", p))
+		await.Until(t, "the Locker is subscribed", func() bool { return issuer.Stats().Subscribed })
+		for what, voids := range map[string]func(lease *lockmw.Lease, ticket string) error{
+			"its work failed":  func(lease *lockmw.Lease, _ string) error { lease.MarkFailed(); return nil },
+			"it was discarded": func(_ *lockmw.Lease, ticket string) error { return issuer.Discard(context.Background(), ticket) },
+		} {
+			lease := mustAcquire(t, issuer, key, p)
+			got := make(chan *lockmw.Lease)
+			go func() { got <- mustAcquire(t, issuer, key, p) }()
+			await.Until(t, "the next one waits", func() bool { return seam.Waiting(issuer, key) == 1 })
+			ticket := lease.Ticket(time.Minute)
+			if err := voids(lease, ticket); err != nil {
+				t.Error(err)
+			}
+			mustRelease(t, lease)
+			next := <-got
+			isSpent(t, other, ticket, what)
+			if err := other.Discard(context.Background(), ticket); err != nil {
+				t.Errorf("%s: Discard = %v", what, err)
+			}
+			mustRelease(t, next)
+		}
+	})
 }

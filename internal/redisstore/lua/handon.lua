@@ -24,6 +24,8 @@ local now, ms = time[1] * 1000000 + time[2], tonumber(ARGV[3])
 if fence >= now then -- the clock was set back: nothing but this value remembers the fence, until the clock has passed it
   ms = math.max(ms, math.ceil((fence - now) / 1000) + 1000)
 end
-redis.call('DEL', KEYS[1]) -- a server that is full refuses SET, but not behind a command that frees something
+-- A server that is full refuses SET, but not behind a command that has written. DEL would be one, too; but where a Cluster moves the slot, the node
+-- that has deleted a key refuses the SET of it, and the lock would be free.
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('SET', KEYS[1], ticket .. ':' .. string.format('%.0f', fence > 0 and fence or now), 'PX', string.format('%.0f', ms))
 return 1

@@ -25,7 +25,7 @@ if state.holder == token then
   return {1, digits(state.last_fence), digits(now)}
 end
 if state.holder == ticket then
-  redis.call('DEL', KEYS[1]) -- see handon
+  redis.call('PEXPIRE', KEYS[1], ttl) -- see handon
   state.holder = nil
   return {1, grant(state, now, token, ttl, ''), digits(now)}
 end
