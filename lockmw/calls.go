@@ -291,8 +291,8 @@ func NotAnAnswer(ctx context.Context) {
 // that Is ErrUncertain.
 func MarkUncertain(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.unknown.Store(true) // first, since the call may be over between these
 		c.unkept.Store(true)
-		c.unknown.Store(true)
 	}
 }
 
@@ -397,7 +397,7 @@ func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) *
 	switch {
 	case !lasts:
 		keep = c.how.bareFact(c.of.fingerprint)
-	case c.unknown.Load(), errors.Is(err, ErrUncertain), err != nil && !lease.holds(held): // it does not know, or was told to stop in the middle
+	case c.unknown.Load(), errors.Is(err, ErrUncertain), err != nil && !c.unkept.Load() && stopped(lease, err):
 		return nil
 	case answer == nil:
 		keep = &store.Record{Undone: true}
@@ -406,4 +406,10 @@ func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) *
 	}
 	keep.Work = lease.fence
 	return keep
+}
+
+// stopped reports whether work that has failed with err was told to stop in the middle, or a lock within it was: then the error does not mean that
+// nothing was done. A lock within the work may be lost although the work itself went well.
+func stopped(lease *Lease, err error) bool {
+	return !lease.holds(held) || lease.ctx.Err() != nil || errors.Is(err, ErrLost) || errors.Is(err, ErrMaxHold)
 }

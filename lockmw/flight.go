@@ -33,8 +33,9 @@ type Flight struct {
 	// Zero means RunAgain.
 	Crash Crash
 
-	// UncertainFor is for how long Uncertain keeps the next call from doing the work again: from one second to a year. Zero means
-	// seven days.
+	// UncertainFor is for how long Uncertain keeps the next call from doing the work again, counted from when the work begins: from
+	// one second to a year, and longer than the Policy's TTL, which is how long a process that has died keeps the lock. Make it longer
+	// than the work and the TTL. Zero means seven days.
 	UncertainFor time.Duration
 
 	// Fingerprint checks that the key was used for the same request: it is, for example, the body, where a client has chosen the
@@ -230,6 +231,8 @@ func (l *Locker) ValidateFlight(f Flight) error {
 		return badPolicy("UncertainFor", "%v is not between 0 and %v", f.UncertainFor, mostRetained)
 	case f.UncertainFor > 0 && f.UncertainFor < time.Second:
 		return badPolicy("UncertainFor", "%v is less than a second; is the unit missing?", f.UncertainFor)
+	case f.Crash == Uncertain && f.UncertainFor > 0 && f.UncertainFor <= f.Policy.withDefaults().TTL:
+		return badPolicy("UncertainFor", "%v is not longer than the TTL: it is over before a process that has died has lost its lock; it counts from when the work begins", f.UncertainFor)
 	case f.MaxAnswer < 0:
 		return badPolicy("MaxAnswer", "%d is less than 0", f.MaxAnswer)
 	case len(f.Version) > mostVersion, strings.ContainsAny(f.Version, " \n"):

@@ -125,7 +125,7 @@ func TestUncertainFor(t *testing.T) {
 		}
 		for name, f := range map[string]lockmw.Flight{
 			"no Retain": {Crash: lockmw.Uncertain}, "below 0": {Retain: time.Hour, Crash: lockmw.Uncertain, UncertainFor: -1},
-			"no unit": {Retain: time.Hour, Crash: lockmw.Uncertain, UncertainFor: 7}, "another Crash": {Retain: time.Hour, Crash: 2},
+			"no unit": {Retain: time.Hour, Crash: lockmw.Uncertain, UncertainFor: 7}, "not longer than the TTL": {Retain: time.Hour, Crash: lockmw.Uncertain, UncertainFor: 30 * time.Second}, "another Crash": {Retain: time.Hour, Crash: 2},
 		} {
 			if err := l.ValidateFlight(f); !errors.Is(err, lockmw.ErrInvalidPolicy) {
 				t.Errorf("%s: %v", name, err)
@@ -687,5 +687,47 @@ func TestMarkUncertain(t *testing.T) {
 			t.Errorf("RunAgain, the next: %q, %v, %v", answer, shared, err)
 		}
 		lockmw.MarkUncertain(context.Background()) // elsewhere it does nothing
+	})
+}
+
+// A lock within the work was lost, and WithLock says so although its function has paid: nobody knows, and it is not done again.
+func TestUncertainWorkWhoseInnerLockIsLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		receipt, _, err := lockmw.Do(context.Background(), l, key, uncertain, func(ctx context.Context) (string, error) {
+			return "paid", l.WithLock(ctx, key+"order", lockmw.Policy{}, func(context.Context) error {
+				return other.ForceRelease(context.Background(), key+"order")
+			})
+		})
+		if !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("Do = %q, %v, want ErrLost", receipt, err)
+		}
+		wantUncertain(t, other, key, uncertain)
+	})
+}
+
+// All callers leave in the middle of the work, which ends with its context's error: nobody knows, and it is not done again.
+func TestUncertainWorkThatAllHaveLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, _, err := lockmw.Do(ctx, l, key, uncertain, func(ctx context.Context) (string, error) {
+			<-ctx.Done() // in the middle of a request to the bank
+			return "", ctx.Err()
+		})
+		if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Do = %v, want the context's error", err)
+		}
+		wantUncertain(t, other, key, uncertain)
+		_, _, err = lockmw.Do(context.Background(), l, key+"knows", uncertain, func(ctx context.Context) (string, error) {
+			lockmw.NotAnAnswer(ctx)
+			return "", lockmw.ErrLost
+		})
+		if answer, shared, again := lockmw.Do(context.Background(), other, key+"knows", uncertain, pays("again")); answer != "again" || shared || again != nil {
+			t.Errorf("Do = %q, %v, %v behind %v of work that knows that nothing was done", answer, shared, again, err)
+		}
 	})
 }

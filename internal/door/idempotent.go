@@ -109,6 +109,7 @@ func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx
 	f.Codec = codec
 	answer, shared, err = lockmw.Do(waits, i.locker, w.key(), f, func(inner context.Context) (A, error) {
 		if !stop() { // the client has left in this moment, and nothing was done
+			lockmw.NotAnAnswer(inner)
 			var none A
 			return none, fmt.Errorf("%w: %w", lockmw.ErrNotAcquired, context.Cause(ctx))
 		}
