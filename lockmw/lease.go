@@ -305,6 +305,16 @@ func (nothing) release(_ context.Context, l *Lease) error {
 	return nil
 }
 
+// isOff reports whether the lease has no lock because a live setting says off.
+func (l *Lease) isOff() bool {
+	owner := l.owner()
+	if owner == nil {
+		return false
+	}
+	has, _ := owner.has.(nothing)
+	return has.off
+}
+
 // runsWithout reports whether the lease has no lock, because its policy failed open or a live setting says off.
 func (l *Lease) runsWithout() bool {
 	_, ok := l.has.(nothing)
@@ -323,7 +333,7 @@ func (l *Locker) heldBy(ctx context.Context, key string) (holder, shadowed *Leas
 			}
 			continue
 		}
-		if lease.ref.Key != key {
+		if lease.ref.Key != key || lease.isOff() { // the lock may be somebody else's, and another call may not be off
 			continue
 		}
 		if owner := lease.owner(); owner != nil && owner.holds(held, overHeld) {

@@ -731,3 +731,40 @@ func BenchmarkSettings(b *testing.B) {
 		})
 	}
 }
+
+// Work that runs without its lock, because a setting says off, takes no other call's lock away: not that of a policy that is not off, not when off is over,
+// and not that of Once.
+func TestWorkThatIsOffHoldsNothingForOthers(t *testing.T) {
+	inFile(t, `{"shop/admin":{"off":true}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+		pay := lockmw.Policy{Name: "pay", Reentrant: true}
+		ctx, off, err := l.Acquire(t.Context(), "42", lockmw.Policy{Name: "admin"})
+		if err != nil || off.Fence() != 0 {
+			t.Fatalf("Acquire = %v, %v, want a lease without a lock", off, err)
+		}
+		held := mustAcquire(t, l, "42", lockmw.Policy{Name: "holder"})
+		if _, in, err := l.Acquire(ctx, "42", pay); !errors.Is(err, lockmw.ErrNotAcquired) {
+			t.Errorf("a policy that is not off: %v, %v, though another has its lock", in, err)
+		}
+		once := lockmw.Policy{Name: "pay", Reentrant: true}
+		if ran, err := l.Once(ctx, "42", once, func(context.Context) error { return nil }); ran {
+			t.Errorf("Once = %v, %v, though another has the lock", ran, err)
+		}
+		if inner, in, err := l.Acquire(ctx, "42", lockmw.Policy{Name: "admin"}); err != nil || in.Fence() != 0 {
+			t.Errorf("one that is off as well: %v", err)
+		} else {
+			_ = in.Release(inner)
+		}
+		d.write(`{}`)
+		looked()
+		if _, in, err := l.Acquire(ctx, "42", lockmw.Policy{Name: "admin", Reentrant: true}); !errors.Is(err, lockmw.ErrNotAcquired) {
+			t.Errorf("when off is over: %v, %v", in, err)
+		}
+		mustRelease(t, held)
+		if _, in, err := l.Acquire(ctx, "42", pay); err != nil || in.Fence() == 0 {
+			t.Errorf("the lock is free: %v", err)
+		} else {
+			mustRelease(t, in)
+		}
+		mustRelease(t, off)
+	}, lockmw.AllowOff())
+}
