@@ -55,7 +55,7 @@ func (l *Locker) Resume(ctx context.Context, ticket string, p Policy) (context.C
 // ticket gives nobody the lock any more. It also returns nil for a ticket that was spent before. Whoever has resumed with the ticket keeps the lock.
 //
 // If the issuer is still at work, Discard waits until it has handed the lock on, for as long as ctx goes on. The issuer's own Locker does not wait:
-// the issuer's release then gives the lock back, as without a ticket.
+// the issuer's release then gives the lock back, as without a ticket. While Redis is away Discard waits, too. So give ctx a deadline.
 //
 // The error Is ErrInvalidTicket, ErrUnavailable, ErrClosed, or ErrNotAcquired and ctx's error; on a quorum it Is ErrInvalidPolicy. After an error the
 // ticket may still be good, and Discard may be called again.
