@@ -145,7 +145,8 @@ func (j *judge) stops(n *noting, one *ran, m receipt, err, cause error) {
 	defer j.mu.Unlock()
 	one.inside = false
 	lost, capped := errors.Is(cause, lockmw.ErrLost), errors.Is(cause, lockmw.ErrMaxHold) // its TTL may be over, too, by the release
-	one.knows = !lost && !capped && !errors.Is(err, lockmw.ErrUncertain)
+	stopped := err != nil && cause != nil // since all callers have left
+	one.knows = !lost && !capped && !stopped && !errors.Is(err, lockmw.ErrUncertain)
 	n.unsure = n.unsure || !one.knows
 	switch {
 	case err == nil:
