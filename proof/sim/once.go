@@ -145,7 +145,7 @@ func (j *judge) stops(n *noting, one *ran, m receipt, err, cause error) {
 	defer j.mu.Unlock()
 	one.inside = false
 	lost, capped := errors.Is(cause, lockmw.ErrLost), errors.Is(cause, lockmw.ErrMaxHold) // its TTL may be over, too, by the release
-	stopped := err != nil && cause != nil // since all callers have left
+	stopped := err != nil && cause != nil                                                 // since all callers have left
 	one.knows = !lost && !capped && !stopped && !errors.Is(err, lockmw.ErrUncertain)
 	n.unsure = n.unsure || !one.knows
 	switch {
