@@ -80,6 +80,41 @@ func ExampleIdempotent() {
 	// 422
 }
 
+// A handler that takes a lock itself answers as the middleware does.
+func ExampleWriteRefusal() {
+	locks, closeAll := open()
+	defer closeAll()
+	write := func(context.Context) error { return nil }
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /reports/{day}", func(w http.ResponseWriter, r *http.Request) {
+		err := locks.WithLock(r.Context(), r.PathValue("day"), lockmw.Policy{Prefix: "report:"}, write)
+		switch {
+		case httplock.WriteRefusal(w, r, err):
+		case err != nil: // of write
+			http.Error(w, "not written", http.StatusInternalServerError)
+		default:
+			fmt.Fprint(w, "written")
+		}
+	})
+
+	ask := func() {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/reports/2026-11-29", nil))
+		fmt.Println(w.Code, w.Header().Get("Content-Type"))
+	}
+	ctx, lease, err := locks.Acquire(context.Background(), "2026-11-29", lockmw.Policy{Prefix: "report:"}) // somebody writes it
+	if err != nil {
+		log.Fatal(err)
+	}
+	ask()
+	_ = lease.Release(ctx)
+	ask()
+	// Output:
+	// 409 application/problem+json
+	// 200 text/plain; charset=utf-8
+}
+
 type tenantKey struct{}
 
 // The tenant is what authentication has found out, so that no tenant can block

@@ -9,15 +9,14 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"math"
 	"net/http"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -50,8 +49,12 @@ func routes(locks *lockmw.Locker, generate func(ctx context.Context, day string)
 			slog.Warn("the report is larger than MaxAnswer", "day", day)
 			err = nil
 		}
-		if err != nil {
-			refuse(w, err)
+		switch {
+		case httplock.WriteRefusal(w, r, err): // others make it, or Redis is away: as a lock in front would say
+			return
+		case err != nil: // that of generate, whose text is not for clients
+			slog.Error("the report could not be made", "error", err)
+			http.Error(w, "The report could not be made.", http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -60,33 +63,6 @@ func routes(locks *lockmw.Locker, generate func(ctx context.Context, day string)
 		}
 	})
 	return mux
-}
-
-// A problem is the body of a refusal, as that of the middlewares.
-type problem struct {
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Code   string `json:"code"`
-}
-
-// refuse answers a request that gets no report, as the middlewares answer theirs. The error's own text is not for clients.
-func refuse(w http.ResponseWriter, err error) {
-	refusal, ok := lockmw.RefusalOf(err)
-	if !ok { // the error of generate
-		slog.Error("the report could not be made", "error", err)
-		refusal = lockmw.Refusal{Status: http.StatusInternalServerError, Code: "REPORT_FAILED", Detail: "The report could not be made."}
-	}
-	if refusal.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(refusal.Status)
-	p := problem{http.StatusText(refusal.Status), refusal.Status, refusal.Detail, refusal.Code}
-	if err := json.NewEncoder(w).Encode(p); err != nil {
-		slog.Info("the client has left", "error", err)
-	}
 }
 
 func main() {

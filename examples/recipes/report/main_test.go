@@ -52,7 +52,7 @@ func TestEverybodyHasTheSameReport(t *testing.T) {
 func TestTheNextOneTriesAgain(t *testing.T) {
 	failure := errors.New("the password of the database is wrong")
 	service := routes(locktest.New(t), func(_ context.Context, day string) (report, error) { return report{Day: day}, failure })
-	if w := get(service, "2026-11-27"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "REPORT_FAILED") || strings.Contains(w.Body.String(), "password") {
+	if w := get(service, "2026-11-27"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "could not be made") || strings.Contains(w.Body.String(), "password") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	failure = nil
