@@ -29,24 +29,8 @@ func TestALockThatIsHandedOn(t *testing.T) {
 	p.until("it is handed on", row("report:7")+` && /^handed on until \S/.test(`+row("report:7")+`.querySelector(".by bdi").textContent)`)
 	by := eval[string](p, row("report:7")+`.querySelector(".by bdi").textContent`)
 	until := strings.TrimPrefix(by, "handed on until ")
-	p.run(chromedp.Click(chromedp.CSS("#rows td.by")))
-	p.until("all about the lock", `document.querySelector("#detail").open`)
-	facts := eval[string](p, `document.querySelector("#detail-facts").innerText`)
-	for _, want := range []string{"Handed on by", other.Instance(), "POST /reports/7", "for whoever has the ticket, until " + until} {
-		if !strings.Contains(strings.ToLower(facts), strings.ToLower(want)) {
-			t.Errorf("all about the lock does not say %q: %s", want, facts)
-		}
-	}
-	p.press(kb.Escape)
-	p.until("it is closed", `!document.querySelector("#detail").open`)
-	p.run(chromedp.Click(chromedp.CSS("#rows td.do button")))
-	p.until("the question is there", `document.querySelector("#confirm").open`)
-	asked := eval[string](p, `document.querySelector("#confirm").innerText`)
-	for _, want := range []string{"Take this lock from its ticket?", "Whoever comes with the ticket will be told that it is spent."} {
-		if !strings.Contains(asked, want) {
-			t.Errorf("the question does not say %q: %s", want, asked)
-		}
-	}
+	p.tells("Handed on by", other.Instance(), "POST /reports/7", "for whoever has the ticket, until "+until)
+	p.asks("Take this lock from its ticket?", "Whoever comes with the ticket will be told that it is spent.")
 	p.run(chromedp.Focus(chromedp.CSS("#confirm .foot .plain")))
 	p.press(kb.Tab, kb.Enter)
 	p.until("the key is free", `document.querySelectorAll("#rows tr[role=row]").length === 0`)

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockadmin"
@@ -240,4 +242,32 @@ func await[T any](p *page, promise string) T {
 		p.Fatalf("%s: %v; the page: %s", promise, err, p.text())
 	}
 	return value
+}
+
+// tells opens what the page tells of the lock in the first row, checks that it has each of the words in whatever case, and closes it.
+func (p *page) tells(want ...string) {
+	p.Helper()
+	p.run(chromedp.Click(chromedp.CSS("#rows td.by")))
+	p.until("all about the lock", `document.querySelector("#detail").open`)
+	facts := eval[string](p, `document.querySelector("#detail-facts").innerText`)
+	for _, w := range want {
+		if !strings.Contains(strings.ToLower(facts), strings.ToLower(w)) {
+			p.Errorf("all about the lock does not say %q: %s", w, facts)
+		}
+	}
+	p.press(kb.Escape)
+	p.until("it is closed", `!document.querySelector("#detail").open`)
+}
+
+// asks opens the question before a release by force of the lock in the first row, and checks that it has each of the words.
+func (p *page) asks(want ...string) {
+	p.Helper()
+	p.run(chromedp.Click(chromedp.CSS("#rows td.do button")))
+	p.until("the question is there", `document.querySelector("#confirm").open`)
+	asked := eval[string](p, `document.querySelector("#confirm").innerText`)
+	for _, w := range want {
+		if !strings.Contains(asked, w) {
+			p.Errorf("the question does not say %q: %s", w, asked)
+		}
+	}
 }

@@ -18,12 +18,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-func TestBothVersionsExcludeEachOther(t *testing.T) { besidetest.Apart(t, old, ours) }
-
-func TestEachIsRefusedWhileTheOtherIsAtWork(t *testing.T) {
-	t.Run("before", func(t *testing.T) { besidetest.Refused(t, ours, old) })
-	t.Run("after", func(t *testing.T) { besidetest.Refused(t, old, ours) })
-}
+func TestBothVersionsSideBySide(t *testing.T) { besidetest.Pair(t, old, ours) }
 
 // What each library tells, under the errBusy of the programs.
 func TestWhatARefusalTells(t *testing.T) {
@@ -56,9 +51,6 @@ func TestWhatARefusalTells(t *testing.T) {
 		t.Errorf("unlock: %v, %v", ok, err)
 	}
 }
-
-// With another name both are at work at the same time: without this, the test of exclusion could not fail.
-func TestAnotherNameIsNoticed(t *testing.T) { besidetest.Together(t, old, besidetest.Renamed(ours)) }
 
 // Nobody extends a mutex of redsync here, as nobody did before. This is what both versions side by side
 // cannot repair, and what is gone with the old one.

@@ -17,16 +17,8 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-func TestBothVersionsExcludeEachOther(t *testing.T) { besidetest.Apart(t, old, ours) }
-
-// Neither returns an error: the job is done, or was, by somebody else.
-func TestEachSkipsWhileTheOtherIsAtWork(t *testing.T) {
-	t.Run("before", func(t *testing.T) { besidetest.Refused(t, ours, old) })
-	t.Run("after", func(t *testing.T) { besidetest.Refused(t, old, ours) })
-}
-
-// With another name both are at work at the same time: without this, the test of exclusion could not fail.
-func TestAnotherNameIsNoticed(t *testing.T) { besidetest.Together(t, old, besidetest.Renamed(ours)) }
+// Neither returns an error where it is refused: the job is done, or was, by somebody else.
+func TestBothVersionsSideBySide(t *testing.T) { besidetest.Pair(t, old, ours) }
 
 // Processes of both versions come at the same time for each of many reports, and once more when all reports are
 // written.

@@ -44,6 +44,16 @@ func Open(t *testing.T, side beside.Side, work beside.Work) beside.Program {
 	return program
 }
 
+// Pair checks that two versions of a program exclude each other, and that each is refused while the other is at work. With another name both are
+// at work at the same time: without that, the first of these tests could not fail.
+func Pair(t *testing.T, old, ours beside.Side) {
+	t.Helper()
+	t.Run("they exclude each other", func(t *testing.T) { Apart(t, old, ours) })
+	t.Run("the old one is refused", func(t *testing.T) { Refused(t, ours, old) })
+	t.Run("ours is refused", func(t *testing.T) { Refused(t, old, ours) })
+	t.Run("another name is noticed", func(t *testing.T) { Together(t, old, Renamed(ours)) })
+}
+
 // Apart checks that the sides exclude each other: several goroutines of each want the same locks, and never
 // are two of them at work under one. Each has its share, nothing that was done is overwritten, and nothing
 // is left in Redis.
