@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -31,6 +32,9 @@ func (m *machine) check(s *state) string {
 	if !s.forgot && (alone > 1 || permits > 2 || min(alone, 1)+min(sharing, 1)+min(permits, 1) > 1) {
 		return "two rely on the lock at the same time"
 	}
+	if s.real < s.stays && !s.forgot && !slices.Contains(has, m.token(s.stayer)) {
+		return fmt.Sprintf("the lock is to stay %s's for a while, and is not", m.token(s.stayer))
+	}
 	for i, e := range s.db {
 		if e.kind != absent && e.ends == 0 {
 			return keyNames[i] + " has no TTL"
@@ -47,7 +51,7 @@ func (m *machine) check(s *state) string {
 			return ""
 		}
 	}
-	if m.ticketLies(s) {
+	if m.ticketLies(s) || s.coolsDown() {
 		return ""
 	}
 	for i, e := range s.db {
@@ -64,7 +68,18 @@ func (m *machine) isLeft(s *state, k key) bool {
 	if k == keyAnswer || k == keyLockers && s.ticket.handed && s.ticket.resumed == 0 { // nobody has given the lock back
 		return false // it ends by its TTL
 	}
-	return k != keyFence || s.back == 0 && !s.forgot && len(m.Kinds) == 0
+	return k != keyFence || s.back == 0 && !s.forgot && len(m.Kinds) == 0 && !m.Stays
+}
+
+// coolsDown reports whether the lock only stays taken: it ends by its TTL.
+func (s *state) coolsDown() bool {
+	token, _, _ := strings.Cut(s.db[keyLock].text, ":")
+	at := s.db[keyHolders].find(token)
+	if token == "" || at < 0 {
+		return false
+	}
+	_, part := math.Modf(s.db[keyHolders].members[at].score)
+	return part != 0
 }
 
 // show tells what a key holds.

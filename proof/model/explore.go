@@ -313,6 +313,8 @@ func (z *Size) tell(s *state, t step) string {
 		return "an operator says that the work of " + z.token(t.a) + " is to be done again"
 	case opDoubt:
 		return z.token(t.a) + ": does not learn whether it has handed the lock on, and gives up"
+	case opClear:
+		return "what " + z.token(t.a) + " may have left is removed"
 	case opRelease:
 		if z.Notes {
 			return z.token(t.a) + ": its work is done"

@@ -35,7 +35,16 @@ func (m *machine) abandon(s *state, n uint8) {
 		s.claims[n] = claim{phase: gone}
 		return
 	}
-	s.claims[n] = claim{phase: leaving, fence: s.claims[n].fence, discards: s.claims[n].discards}
+	c := &s.claims[n]
+	*c = claim{phase: leaving, fence: c.fence, discards: c.discards, since: c.since}
+	if c.since == 0 || c.since+minHold <= s.clock() || m.Hole == StayCutShort {
+		m.clear(s, n)
+	}
+}
+
+// clear sends the removal of what a claim may have left, when nothing of it is to stay.
+func (m *machine) clear(s *state, n uint8) {
+	s.claims[n].since = 0
 	s.send(command{what: remove, claim: n, fence: s.claims[n].fence})
 }
 
@@ -50,8 +59,12 @@ func (m *machine) giveBack(s *state, n uint8) {
 	if m.role(n) == Issues && !c.undone {
 		how = handOn
 	}
+	var stay Time
+	if m.Stays && c.since+minHold > s.clock() {
+		how, stay = release, c.since+minHold-s.clock()
+	}
 	keeps := m.Do && !c.served && (!c.undone || m.Hole != NoTakingBack)
-	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate, keeps: keeps, undone: keeps && c.undone})
+	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate, stay: stay, keeps: keeps, undone: keeps && c.undone})
 }
 
 // serve has a claim have the answer of another one.
@@ -86,6 +99,9 @@ func (m *machine) hold(s *state, n uint8, from Time, lasts, fence, estimate Time
 	}
 	s.highest = max(s.highest, fence)
 	c.phase, c.trusted, c.fence, c.estimate = holding, from+lasts, fence, estimate
+	if m.Stays {
+		c.since = from
+	}
 	m.issue(s, n)
 	return wrong
 }
@@ -207,7 +223,7 @@ func (m *machine) over(s *state, o command) {
 		c.spent = true // the ticket's token is left
 		return
 	}
-	s.claims[o.claim] = claim{phase: gone}
+	s.claims[o.claim] = claim{phase: gone, since: s.claims[o.claim].since}
 }
 
 // hear takes in a message.
@@ -225,7 +241,8 @@ func (m *machine) hear(s *state, msg message) (wrong string) {
 		if c.phase == waiting { // otherwise the reply is awaited, which may say the same
 			return m.holdByNews(s, msg.claim)
 		}
-	case c.phase == gone:
+	case c.phase == gone && (c.since == 0 || c.since+minHold <= s.clock() || m.Hole == StayForgotten): // otherwise it was told before, and only stays
+		c.since = 0
 		m.abandon(s, msg.claim)
 	}
 	return ""

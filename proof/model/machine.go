@@ -93,6 +93,8 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		next.net = append(next.net, command{what: resolve, claim: t.a, fence: next.db.work(), lost: true})
 	case opDoubt:
 		m.doubt(next, t.a)
+	case opClear:
+		m.clear(next, t.a)
 	case opRelease:
 		next.work.done |= 1 << t.a
 		m.giveBack(next, t.a)

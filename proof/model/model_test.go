@@ -77,6 +77,8 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 	ticket := Size{Lockers: 2, Claims: 1, Waits: true, Roles: []Role{Issues, Resumes}}
 	losesTicket := Size{Lockers: 2, Claims: 1, Waits: true, Roles: []Role{Issues, Resumes}, Faults: 1, May: []Fault{LoseReply}}
+	stays := Size{Lockers: 2, Claims: 1, Waits: true, Stays: true}
+	losesStay := Size{Lockers: 2, Claims: 1, Waits: true, Renews: true, Stays: true, Faults: 1, May: []Fault{LoseReply}}
 	dies, again := notes(Size{Faults: 1, May: []Fault{Crash}}), notes(Size{Again: 1})
 	for name, tc := range map[string]struct {
 		size Size
@@ -143,6 +145,11 @@ func TestMistakesAreFound(t *testing.T) {
 		}},
 		"an operator is believed about other work": {size: notes(Size{Again: 2}), says: "and that was said of", edit: edit{
 			"^begun (%d+) ') ~= ARGV[4] then return 0 end", "^begun (%d+) ') == nil then return 0 end",
+		}},
+		"a lock that is to stay is removed behind a release in doubt": {size: losesStay, hole: StayCutShort, says: "is to stay"},
+		"a late message has a lock removed that is to stay":           {size: stays, hole: StayForgotten, says: "is to stay"},
+		"a lock that is to stay is given back": {size: stays, says: "is to stay", edit: edit{
+			"extend(now, state, stay)", "redis.call('DEL', KEYS[1])",
 		}},
 		"a release in doubt leaves the ticket": {size: losesTicket, hole: TicketStays, says: "is left"},
 		"whoever has a ticket takes the lock": {size: ticket, says: "by the ticket, and A.0 had it", edit: edit{

@@ -47,6 +47,9 @@ func (m *machine) carryOut(s *state, at int) string {
 		o.executed = true
 		o.certain = (o.what >= give || o.what == resume || o.last) && !s.late(o.claim)
 		m.read(o, got, srv.now)
+		if o.stay > 0 && o.reply.yes {
+			s.stays, s.stayer = max(s.stays, o.sent+o.stay), o.claim
+		}
 		if wrong := m.answers(s, o, &before); wrong != "" {
 			return wrong
 		}
@@ -103,10 +106,10 @@ func (m *machine) answers(s *state, o *command, before *db) string {
 // by itself, and no call meets one of its own process that it came behind.
 func (m *machine) leftBehind(s *state, o *command) string {
 	has := holders(&s.db)
-	if (o.what == give || o.what == release) && slices.Contains(has, m.token(o.claim)) {
+	if (o.what == give || o.what == release && o.stay == 0) && slices.Contains(has, m.token(o.claim)) {
 		return fmt.Sprintf("%s has gone on, and its release has left it the lock: its process may end now", m.token(o.claim))
 	}
-	if o.what == acquire && s.claims[o.claim].behind && !o.reply.yes {
+	if o.what == acquire && s.claims[o.claim].behind && !o.reply.yes && !s.coolsDown() {
 		for _, token := range has {
 			if n := m.claimBy(token); m.of(n) == m.of(o.claim) && s.claims[n].phase == giving {
 				return fmt.Sprintf("%s came behind the release of %s, and meets it", m.token(o.claim), token)
@@ -175,6 +178,9 @@ func (m *machine) call(o *command, now Time) (name string, args []string) {
 			return "keep", []string{token, prefix, fence, "", "", "", "", retained, retainedMs, fingerprint + " " + token, fence}
 		case o.keeps:
 			return "keep", []string{token, prefix, fence, "", "", "", "", "0", "10000", fingerprint + " " + token, ""}
+		}
+		if o.stay > 0 {
+			return "release", []string{token, prefix, fence, "", strconv.FormatInt(o.stay/1000, 10)}
 		}
 		return "release", []string{token, prefix, fence}
 	default: // remove; set is no script

@@ -11,6 +11,7 @@ type Size struct {
 	Waits   bool      // who does not get the lock waits for it
 	Renews  bool      // a holder may renew, once
 	Async   bool      // releases are not awaited: a process may end behind one, and its next call for the key comes behind it
+	Stays   bool      // a lock stays taken for a while after it was acquired, as MinHold says
 	Do      bool      // the calls are those of Do: each is answered by what another one has made while it waited, or makes an answer
 	Notes   bool      // with Do: a holder notes that its work begins, as Uncertain says, and an answer is kept for whoever comes
 	Fails   bool      // with Notes, or under a ticket: work may fail
@@ -66,20 +67,22 @@ func (f Fault) String() string { return faultNames[f] }
 type Hole uint8
 
 const (
-	NoHole       Hole = iota
-	LocalFence        // the fence is taken from the client's estimate of the clock
-	FromReply         // validity counts from when the reply came
-	NoCleanUp         // a call that gives up leaves what it may have
-	EarlyCleanUp      // what was not answered is removed once, whatever may still be under way
-	NoLook            // a lock that SET has taken is held without a look at the queue
-	NoAsking          // a waiter only listens, and never asks again
-	GiveFirst         // a release that is not awaited begins with the short script, which may do nothing
-	NoSettling        // a call does not wait for the reply to a release of its own process
-	NoConfirming      // work begins when its intent was sent
-	NoTakingBack      // a lock is given back as any other where it is in doubt whether the work was noted
-	IntentStays       // an intent in doubt stays where the lock was lost meanwhile
-	AnyAnswer         // whoever finds an answer behind a release that found nothing takes it for its own
-	TicketStays       // a release of which it is not known whether it has handed the lock on leaves the ticket
+	NoHole        Hole = iota
+	LocalFence         // the fence is taken from the client's estimate of the clock
+	FromReply          // validity counts from when the reply came
+	NoCleanUp          // a call that gives up leaves what it may have
+	EarlyCleanUp       // what was not answered is removed once, whatever may still be under way
+	NoLook             // a lock that SET has taken is held without a look at the queue
+	NoAsking           // a waiter only listens, and never asks again
+	GiveFirst          // a release that is not awaited begins with the short script, which may do nothing
+	NoSettling         // a call does not wait for the reply to a release of its own process
+	NoConfirming       // work begins when its intent was sent
+	NoTakingBack       // a lock is given back as any other where it is in doubt whether the work was noted
+	IntentStays        // an intent in doubt stays where the lock was lost meanwhile
+	AnyAnswer          // whoever finds an answer behind a release that found nothing takes it for its own
+	StayForgotten      // a message that comes late, of a lock that only stays, counts as that of a grant that nobody wants
+	StayCutShort       // what a release without a reply may have left is removed at once, also where it is to stay
+	TicketStays        // a release of which it is not known whether it has handed the lock on leaves the ticket
 )
 
 // Smallest are sizes that a test can look at in seconds.
@@ -90,6 +93,7 @@ var Smallest = []Size{
 	{Name: "two calls of one process, releases are not awaited", Lockers: 1, Claims: 2, Waits: true, Async: true},
 	{Name: "two that do not await releases", Lockers: 2, Claims: 1, Waits: true, Async: true},
 	{Name: "a writer and a reader", Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}},
+	{Name: "two whose lock stays for a while", Lockers: 2, Claims: 1, Waits: true, Renews: true, Stays: true},
 	{Name: "two that want one answer", Lockers: 2, Claims: 1, Waits: true, Do: true},
 	{Name: "two that note their work", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true},
 	{Name: "a ticket", Lockers: 2, Claims: 1, Waits: true, Renews: true, Fails: true, Roles: []Role{Issues, Resumes}},
@@ -105,6 +109,9 @@ var Larger = []Size{
 	{Name: "a ticket, while another waits", Lockers: 3, Claims: 1, Waits: true, Fails: true, Roles: []Role{Issues, Resumes, Plain}},
 	{Name: "a ticket, while another waits, a process dies", Lockers: 3, Claims: 1, Waits: true, Roles: []Role{Issues, Resumes, Plain}, Faults: 1, May: []Fault{Crash}},
 	{Name: "a ticket, the clock is set back", Lockers: 2, Claims: 1, Waits: true, Renews: true, Fails: true, Roles: []Role{Issues, Resumes}, Faults: 1, May: []Fault{SetBack}},
+	{Name: "two whose lock stays for a while, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Renews: true, Stays: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two whose lock stays for a while, a process dies or a message is lost", Lockers: 2, Claims: 1, Waits: true, Renews: true, Stays: true, Faults: 1, May: []Fault{Crash, LoseMessage}},
+	{Name: "two whose lock stays for a while, releases are not awaited, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Async: true, Stays: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two renew, one leaves", Lockers: 2, Claims: 1, Waits: true, Renews: true, Leaves: 1},
 	{Name: "two renew, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two, one leaves, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Leaves: 1, Faults: 1, May: []Fault{LoseReply}},

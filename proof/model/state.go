@@ -16,7 +16,8 @@ const (
 	unit        = second / 2 // all durations of the scripts are multiples of it
 	origin      = 2000 * unit
 
-	ttl = 3 * second // of every lock; a waiter gets 2 s at first (FIRST_TTL_MS)
+	ttl     = 3 * second // of every lock; a waiter gets 2 s at first (FIRST_TTL_MS)
+	minHold = 2 * second // for how long a lock stays taken at least, with Stays
 
 	// longAgo is how many units a time is back from which on no script counts any more: only the order of such
 	// times matters.
@@ -61,6 +62,7 @@ type claim struct {
 	fence    Time // known while it holds
 	estimate Time // it has the lock by SET, with this in its value
 	trusted  Time // it relies on the lock until then
+	since    Time // with Stays: since when it has the lock, until what it has left is removed
 	news     news // of a grant, while its question is under way
 }
 
@@ -117,6 +119,7 @@ type command struct {
 	arrived  Time // the same, to the microsecond; of Do alone
 	fence    Time // the caller's; of resume, the number of the ticket
 	estimate Time
+	stay     Time // of release: for how long the lock is to stay taken
 	reply    reply
 }
 
@@ -148,6 +151,9 @@ type state struct {
 	resolves uint8 // how often an operator has said that work is to be done again
 	forgot   bool  // Redis did not keep its word
 	died     bool  // a process has died
+
+	stays  Time  // a lock that was released is to stay taken until then; 0: it is not
+	stayer uint8 // whose it is
 
 	made [mostClaims]Time // when the answer of a claim was kept; 0: none is there
 
@@ -194,12 +200,13 @@ func (s *state) times(see func(t *Time, exact bool)) {
 	exact(&s.highest)
 	exact(&s.highestAlone)
 	exact(&s.ticket.number)
+	rough(&s.stays)
 	for i := range s.claims {
 		c := &s.claims[i]
 		exact(&c.fence)
 		exact(&c.arrived)
 		exact(&c.news.fence)
-		for _, t := range []*Time{&c.news.since, &c.came, &c.asked, &c.answered, &c.estimate, &c.trusted} {
+		for _, t := range []*Time{&c.news.since, &c.came, &c.asked, &c.answered, &c.estimate, &c.trusted, &c.since} {
 			rough(t)
 		}
 	}
@@ -324,6 +331,9 @@ func (s *state) forgetWhatIsOver() {
 	if s.db[keyAnswer].kind == absent {
 		clear(s.made[:])
 	}
+	if s.stays <= s.real {
+		s.stays, s.stayer = 0, 0
+	}
 	for i := range s.claims {
 		c := &s.claims[i]
 		switch c.phase {
@@ -333,9 +343,13 @@ func (s *state) forgetWhatIsOver() {
 				c.arrived = 0
 			}
 		case leaving:
-			*c = claim{phase: leaving, fence: c.fence, spent: c.spent, discards: c.discards}
+			*c = claim{phase: leaving, fence: c.fence, spent: c.spent, discards: c.discards, since: c.since}
 		case gone:
-			*c = claim{phase: gone}
+			since := c.since
+			if since+minHold <= s.clock() {
+				since = 0
+			}
+			*c = claim{phase: gone, since: since}
 		case idle, asking, waiting: // all of it matters
 		}
 	}
@@ -380,19 +394,23 @@ func (s *state) encode(b []byte) []byte {
 	number(s.highest)
 	number(s.highestAlone)
 	number(s.ticket.number)
-	b = append(b, s.ticket.resumed, bit(s.ticket.handed), bit(s.ticket.doubted))
+	number(s.stays)
+	b = append(b, s.stayer, s.ticket.resumed, bit(s.ticket.handed), bit(s.ticket.doubted))
 	for _, t := range s.made {
 		number(t)
 	}
 	for i := range s.claims {
 		c := &s.claims[i]
 		b = append(b, byte(c.phase))
+		if c.phase == gone {
+			number(c.since)
+		}
 		if c.phase == idle || c.phase == gone {
 			continue
 		}
 		small(c.renewed, c.doubt, c.released, c.spent, c.discards)
 		small(c.behind, c.looked, c.served, c.unsure, c.began, c.lost, c.undone)
-		for _, t := range [...]Time{c.arrived, c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.news.fence, c.news.since, c.news.lasts} {
+		for _, t := range [...]Time{c.arrived, c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.since, c.news.fence, c.news.since, c.news.lasts} {
 			number(t)
 		}
 	}
@@ -413,7 +431,7 @@ func (s *state) encode(b []byte) []byte {
 		b = append(b, byte(c.what), c.claim, c.step, c.reply.next)
 		b = append(b, c.reply.answer, c.reply.begun, bit(c.keeps), bit(c.undone), bit(c.reply.spent))
 		small(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped)
-		for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.reply.fence, c.reply.clock, c.reply.first} {
+		for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.stay, c.reply.fence, c.reply.clock, c.reply.first} {
 			number(t)
 		}
 	}

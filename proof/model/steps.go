@@ -24,6 +24,7 @@ const (
 	opFail               // a holder's work fails, or does not begin
 	opResolve            // an operator says that work is to be done again
 	opDoubt              // a release that was to hand the lock on is given up, and nobody knows what came of it
+	opClear              // what a claim may have left is removed, since nothing of it is to stay any more
 	opFault              // a fault; its kind in a, its place in b
 )
 
@@ -126,7 +127,11 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 		if z.role(n) == Issues && c.released && !c.undone {
 			all = append(all, step{opDoubt, n, 0})
 		}
-	case leaving, gone:
+	case leaving:
+		if c.since > 0 && s.clock() >= c.since+minHold {
+			all = append(all, step{opClear, n, 0})
+		}
+	case gone:
 	}
 	return all
 }
