@@ -72,6 +72,8 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 			return c.unreachable(p)
 		case how == holdsBack:
 			c.heldBack = c.heldBack || ask
+		case (ask || c.heldBack) && c.policy.Wait > 0 && c.waited() >= c.policy.Wait:
+			return c.last() // Redis is back, and the time is over
 		case ask || c.heldBack:
 			asked = time.Now()
 			if o := c.ask(store.Wait); o.ends() {
