@@ -127,6 +127,9 @@ func (c *claim) check() (outer *Lease, err error) {
 		return nil, err
 	}
 	outer, shadowed := c.locker.heldBy(c.ctx, c.ref.Key)
+	if c.once && outer != nil && outer.runsWithout() { // it keeps nobody else from the job
+		outer = nil
+	}
 	if outer != nil && (!c.given.Reentrant || !outer.covers(c.ref.Kind)) {
 		c.seen = sightingOf(outer)
 		return nil, ErrReentrant

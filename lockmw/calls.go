@@ -253,7 +253,7 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 	found, sent := asks.recalled, asks.recalledSent
 	if lease != nil && (!asks.looked || c.how.Crash == Uncertain) {
 		if found, sent, err = c.look(lease); found != nil || err != nil {
-			_ = lease.Release(c.ctx)
+			c.giveBack(lease)
 		}
 	}
 	switch {
@@ -269,6 +269,15 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 		what, answers = landing{data: answer.Data}, func(*call) bool { return true }
 	}
 	return true, "", err
+}
+
+// giveBack releases a lease under which no work has begun. The call does not wait for long (but for a renewal that is in flight): it has an answer, or
+// its time is over.
+func (c *call) giveBack(lease *Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), leastTimeout)
+	defer cancel()
+	_ = lease.releaseWithin(ctx)
+	lease.tellReleased()
 }
 
 type callKey struct{}
@@ -305,22 +314,34 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 		undoes := toKeep{answer: &store.Record{Work: lease.fence, Undone: true}, unbegun: true}
 		lease.keepWith(undoes)
 		defer func() {
-			if err == nil && !lease.keepWith(toKeep{}) { // the lock was lost, or Close has taken it with the intent
+			switch {
+			case err != nil:
+			case found != nil: // no work begins
+				lease.keepWith(toKeep{})
+			case !lease.Valid() || !lease.keepWith(toKeep{}): // the lock was lost, or Close has taken it with the intent
 				lease.keepWith(undoes)
-				found, err = nil, c.refused(errLostBefore)
+				err = c.refused(errLostBefore)
 			}
 		}()
 	}
-	for end := time.Now().Add(opTimeout); ; sleep(c.ctx, releasePause) {
+	end := time.Now().Add(opTimeout)
+	if limit, bounded := c.patience(); bounded { // its caller waits no longer, but for one command
+		if over, least := c.came.Add(limit), time.Now().Add(leastTimeout); over.After(least) {
+			end = earlier(end, over)
+		} else {
+			end = least
+		}
+	}
+	for ; ; sleep(c.ctx, releasePause) {
 		sent = time.Now()
 		recall.Waited = sent.Sub(c.came)
-		a, err := c.locker.store.Recall(lease.ctx, store.Request{Ref: lease.ref, Until: sent.Add(opTimeout), Recall: recall})
+		a, err := c.locker.store.Recall(lease.ctx, store.Request{Ref: lease.ref, Until: end, Recall: recall})
 		switch fault := store.AsError(err); {
 		case err == nil && recall.Intent != nil && a.Recalled == nil && !a.Granted:
 			return nil, sent, c.refused(errLostBefore)
 		case err == nil:
 			return a.Recalled, sent, nil
-		case fault.Permanent || c.ctx.Err() != nil || !lease.Valid() || !time.Now().Add(releasePause).Before(end):
+		case fault.Permanent || c.ctx.Err() != nil || !lease.Valid() || time.Until(end) < releasePause+leastTimeout:
 			return nil, sent, c.refused(fmt.Errorf("%w: %w", ErrUnavailable, fault.Err))
 		}
 	}
@@ -408,8 +429,27 @@ func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) *
 	return keep
 }
 
-// stopped reports whether work that has failed with err was told to stop in the middle, or a lock within it was: then the error does not mean that
-// nothing was done. A lock within the work may be lost although the work itself went well.
+// stopped reports whether work that has failed with err was told to stop in the middle, or something within it was: then the error does not mean that
+// nothing was done. A lock within the work may be lost although the work itself went well, and a request within it whose time is over may have
+// arrived.
 func stopped(lease *Lease, err error) bool {
-	return !lease.holds(held) || lease.ctx.Err() != nil || errors.Is(err, ErrLost) || errors.Is(err, ErrMaxHold)
+	return !lease.holds(held) || lease.ctx.Err() != nil || errors.Is(err, ErrLost) || errors.Is(err, ErrMaxHold) || tellsOfATimeout(err)
+}
+
+// tellsOfATimeout reports whether err is that of a context, or of something else whose time is over, or has one in it. In an AcquireError it is none: what
+// waited for a lock has not begun.
+func tellsOfATimeout(err error) bool {
+	if _, ok := err.(*AcquireError); ok { //nolint:errorlint // what it is in is looked at, too
+		return false
+	}
+	if timeout, ok := err.(interface{ Timeout() bool }); ok && timeout.Timeout() || err == context.Canceled { //nolint:errorlint // the same
+		return true
+	}
+	switch wraps := err.(type) { //nolint:errorlint // the same
+	case interface{ Unwrap() error }:
+		return tellsOfATimeout(wraps.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(wraps.Unwrap(), tellsOfATimeout)
+	}
+	return false
 }

@@ -71,3 +71,22 @@ func TestSuspendedMachineLosesTheLeaseWithoutRedis(t *testing.T) {
 		t.Errorf("the context ended with %v, want %v", cause, ErrLost)
 	}
 }
+
+// The machine is suspended while a call of Do notes that its work begins: the lock may be another's when it goes on. The work does not begin,
+// and is not noted any more.
+func TestNoWorkBeginsUnderALockThatIsOver(t *testing.T) {
+	lease := leaseFor(t, Policy{TTL: time.Minute})
+	c := newCall(context.Background(), lease.locker, "k", Flight{Policy: Policy{TTL: time.Minute}, Retain: time.Hour, Crash: Uncertain})
+	lease.mu.Lock()
+	lease.tenure().grant.since.wall -= int64(2 * time.Minute)
+	lease.mu.Unlock()
+	if _, _, err := c.look(lease); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("look = %v, want that the lock was lost before", err)
+	}
+	if err := lease.Release(context.Background()); !errors.Is(err, ErrLost) {
+		t.Errorf("Release = %v, want ErrLost", err)
+	}
+	if info, err := lease.locker.Inspect(context.Background(), "k"); err != nil || info.Answer != nil {
+		t.Errorf("Redis has %+v, %v, want nothing of the work", info.Answer, err)
+	}
+}

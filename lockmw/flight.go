@@ -107,7 +107,8 @@ func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.U
 // shared says that the answer is another call's. Such an answer is decoded anew for each call, so that no two have a pointer in
 // common. fn runs in the goroutine of its call, with the values of that call's context, but neither its deadline nor its end.
 // fn's context ends when the lock is lost, after the policy's MaxHold, and when all calls of this process that wait for the
-// answer have left.
+// answer have left. Do gives the lock back, together with the answer. If fn releases the lease itself (FromContext finds it),
+// nothing is kept: with RunAgain another call may run its function meanwhile, and with Uncertain later calls get ErrUncertain.
 //
 // Calls wait in the lock's queue, in the order in which they came, as with Acquire. The calls of one process for the same key
 // and fingerprint stand there once. Policy.Wait bounds the time until a call has an answer, or runs fn. A plain Acquire of the
@@ -116,8 +117,11 @@ func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.U
 // With RunAgain the work runs at least once. It runs twice if its process dies, or loses its lock, before the answer is kept:
 // the next call runs fn then. With Uncertain the next call is refused instead. The error
 //
-//   - is fn's, if fn ran and has failed. With Uncertain that says that nothing was done, unless the error Is ErrUncertain, or
-//     fn's context had ended because of the lock;
+//   - is fn's, if fn ran and has failed. With Uncertain that says that nothing was done. It does not say so if the error Is
+//     ErrUncertain, ErrLost, ErrMaxHold or context.Canceled, or is a time-out (its Timeout method returns true, as that of
+//     context.DeadlineExceeded does), or if fn's context has ended: then the next call is told that nobody knows. A time-out in
+//     an *AcquireError, of a lock that fn did not get, does not count. With NotAnAnswer every error but ErrUncertain says that
+//     nothing was done, as long as the lock is held;
 //   - Is ErrLost, if the lock was lost while fn ran, and nothing was kept. What fn returned is returned, too. With RunAgain
 //     somebody else may have done the work;
 //   - is the Codec's, if the answer cannot be encoded. fn's answer is returned, too. The calls that wait run fn, or with

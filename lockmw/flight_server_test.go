@@ -169,39 +169,26 @@ func TestAnAnswerInASlotThatMoves(t *testing.T) {
 	mustRelease(t, lease)
 }
 
-// moves has a Cluster's slot in migration until the test ends, without its keys being moved.
-func moves(t *testing.T, c *redistest.Shards, key string) {
+// moves has a Cluster's slot in migration, without its keys being moved, until the test ends or end is called: then it stays where it is.
+func moves(t *testing.T, c *redistest.Shards, key string) (end func()) {
 	t.Helper()
 	ctx := context.Background()
 	owner, err := c.Owner(ctx, key)
 	if err != nil {
 		t.Error(err)
-		return
+		return func() {}
 	}
 	from, to := owner.Client(t), c.Other(owner).Client(t)
 	number := from.ClusterKeySlot(ctx, key).Val()
-	if err := errors.Join(
-		to.Do(ctx, "CLUSTER", "SETSLOT", number, "IMPORTING", from.ClusterMyID(ctx).Val()).Err(),
-		from.Do(ctx, "CLUSTER", "SETSLOT", number, "MIGRATING", to.ClusterMyID(ctx).Val()).Err(),
-	); err != nil {
-		t.Error(err)
+	set := func(ofTo, ofFrom []any) {
+		t.Helper()
+		slot := []any{"CLUSTER", "SETSLOT", number}
+		if err := errors.Join(to.Do(ctx, append(slot[:3:3], ofTo...)...).Err(), from.Do(ctx, append(slot[:3:3], ofFrom...)...).Err()); err != nil {
+			t.Error(err)
+		}
 	}
-}
-
-// stays ends moves: the slot stays where it is.
-func stays(t *testing.T, c *redistest.Shards, key string) {
-	t.Helper()
-	ctx := context.Background()
-	owner, err := c.Owner(ctx, key)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	from, to := owner.Client(t), c.Other(owner).Client(t)
-	number := from.ClusterKeySlot(ctx, key).Val()
-	if err := errors.Join(to.Do(ctx, "CLUSTER", "SETSLOT", number, "STABLE").Err(), from.Do(ctx, "CLUSTER", "SETSLOT", number, "STABLE").Err()); err != nil {
-		t.Error(err)
-	}
+	set([]any{"IMPORTING", from.ClusterMyID(ctx).Val()}, []any{"MIGRATING", to.ClusterMyID(ctx).Val()})
+	return func() { set([]any{"STABLE"}, []any{"STABLE"}) }
 }
 
 // A call that does not wait has an answer that is kept, and is refused while one is made.

@@ -418,6 +418,36 @@ func TestAnAnswerWhileRedisIsAway(t *testing.T) {
 	}
 }
 
+// An answer that Redis did not get, while the lock ended and another call made one: the caller is told, and has its own.
+func TestAnAnswerInWhosePlaceThereIsAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
+		f := retained(time.Hour)
+		f.Policy.TTL = 300 * time.Millisecond
+		_, _, _ = lockmw.Do(context.Background(), l, key+"warm", f, func(context.Context) (int, error) { return 0, nil })
+		var all sync.WaitGroup
+		answer, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (int, error) {
+			proxy.BlackHole(faultproxy.Both)
+			time.AfterFunc(700*time.Millisecond, proxy.Heal)
+			all.Go(func() {
+				if answer, shared, err := lockmw.Do(context.Background(), other, key, f, func(context.Context) (int, error) { return 2, nil }); answer != 2 || shared || err != nil {
+					t.Errorf("the other: Do = %d, %v, %v", answer, shared, err)
+				}
+			})
+			return 1, nil
+		})
+		if answer != 1 || !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("Do = %d, %v, want 1 and ErrLost", answer, err)
+		}
+		all.Wait()
+		if answer, shared, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (int, error) { return 3, nil }); answer != 2 || !shared || err != nil {
+			t.Errorf("later: Do = %d, %v, %v", answer, shared, err)
+		}
+	})
+}
+
 // Plain calls and those of Do wait in one queue.
 func TestAPlainAcquireGetsTheLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {

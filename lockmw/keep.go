@@ -18,7 +18,7 @@ func (t *tenure) giveBackKeeping(ctx context.Context, l *Lease, answer *store.Re
 	t.mu.Lock()
 	t.holder = nil // nobody is to be told of a renewal, or of a loss
 	t.mu.Unlock()
-	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l}
+	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l, began: instantOf(called)}
 	k.record = answer
 	err := k.run()
 	if k.isOver(err) {
@@ -55,7 +55,7 @@ func (t *tenure) releaseLost(ctx context.Context, l *Lease, called time.Time) er
 		l.reportKept(keeps.answer, ErrLost)
 		return ErrLost
 	}
-	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l, lostBefore: true}
+	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l, began: instantOf(called), lostBefore: true}
 	k.record = keeps.answer
 	err := k.run()
 	if wasTold(err) {
@@ -75,7 +75,8 @@ func (t *tenure) releaseLost(ctx context.Context, l *Lease, called time.Time) er
 type keeping struct {
 	givingBack
 	lease      *Lease
-	lostBefore bool // the lock was lost, and that was told, before the release
+	began      instant // when the first try was sent
+	lostBefore bool    // the lock was lost, and that was told, before the release
 }
 
 // run sends tries until one is answered, or their time is over.
@@ -106,7 +107,9 @@ func (k *keeping) find() error {
 		return nil
 	case a.Recalled == nil || a.Recalled.Begun():
 		return ErrLost
-	case k.record.Work == 0, a.Recalled.Data == k.record.Data: // or that of the next holder, who cannot have come before
+	case a.Recalled.Data == k.record.Data:
+		return nil
+	case k.record.Work == 0 && now().since(k.began) >= k.record.Retain: // the next holder's may be in the place of this one
 		return nil
 	}
 	return ErrLost
@@ -162,8 +165,9 @@ func (k *keeping) end(err error) error {
 }
 
 const (
-	laterPause = time.Second
-	mostLater  = time.Hour // it has the answer in memory
+	laterPause     = time.Second // before the first try, then doubled
+	mostLaterPause = 10 * time.Second
+	mostLater      = time.Hour // it has the answer in memory
 )
 
 // later tries in the background to have Redis know what became of noted work, until Redis has answered, with a last try when Close begins. Without
@@ -179,12 +183,12 @@ func (k *keeping) later(err error) {
 	go func() {
 		defer led.calls.Done()
 		defer k.t.cleanUp()
-		for end := time.Now().Add(mostLater); ; {
+		for end, pause := time.Now().Add(mostLater), laterPause; ; pause = min(2*pause, mostLaterPause) {
 			last := time.Now().After(end)
 			select {
 			case <-k.t.locker.closing:
 				last = true
-			case <-time.After(laterPause):
+			case <-time.After(pause):
 			}
 			k.anew()
 			if err := k.run(); wasTold(err) || last {

@@ -23,7 +23,8 @@ import (
 //
 // A policy with Wait or Retries is refused with ErrInvalidPolicy: whoever waited would run the
 // job after the others. So is a policy with Permits, Shadow or Mode Shared: all who come would
-// run the job. With FailOpen every process runs the job while Redis is away. On a quorum, each
+// run the job. With FailOpen every process runs the job while Redis is away. Within work that has failed open, Once takes
+// the lock, and does not join that work's lease. On a quorum, each
 // of those who ask at the same time may get some votes, and none a majority. Then Once asks
 // again after each RetryInterval, eight times in all at most. Where others hold the job's lock,
 // or the key cools down, observers are told EventSkipped and not EventRefused, and nothing is

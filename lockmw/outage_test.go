@@ -224,6 +224,47 @@ func TestAllOfACrowdFailOpenWithTheFirst(t *testing.T) {
 	}
 }
 
+// Work that has failed open keeps nobody from a job: a call of Once within it takes the lock, and another nested call joins it.
+func TestOnceWithinWorkThatFailedOpen(t *testing.T) {
+	for kind, o := range outages {
+		t.Run(kind, func(t *testing.T) {
+			wired(t, func(t *testing.T, w *wire, m *redistest.Mini, l *lockmw.Locker) {
+				opens := lockmw.Policy{FailOpen: true, Reentrant: true}
+				mustRelease(t, mustAcquire(t, l, "k", opens))
+				o.begin(w, m)
+				ctx, outer, err := l.Acquire(context.Background(), "k", opens)
+				if err != nil || outer.Fence() != 0 {
+					t.Fatalf("Acquire = %v, %v, want a lease without a lock", outer, err)
+				}
+				job := lockmw.Policy{Reentrant: true}
+				never := func(context.Context) error {
+					t.Error("it ran")
+					return nil
+				}
+				if ran, err := l.Once(ctx, "k", job, never); ran || !errors.Is(err, lockmw.ErrUnavailable) {
+					t.Errorf("Once = %v, %v, want ErrUnavailable", ran, err)
+				}
+				if _, inner, err := l.Acquire(ctx, "k", job); err != nil || inner.Fence() != 0 {
+					t.Errorf("a nested call: %v, %v, want that it joins", inner, err)
+				} else {
+					mustRelease(t, inner)
+				}
+				endOutage(w, m)
+				wantLocked(t, l, lockmw.Policy{}, time.Minute)
+				holder := mustAcquire(t, l, "k", lockmw.Policy{})
+				if ran, err := l.Once(ctx, "k", job, never); ran || err != nil {
+					t.Errorf("Once = %v, %v, though another has the lock", ran, err)
+				}
+				mustRelease(t, holder)
+				if ran, err := l.Once(ctx, "k", job, func(context.Context) error { return nil }); !ran || err != nil {
+					t.Errorf("Once = %v, %v, though the lock is free", ran, err)
+				}
+				mustRelease(t, outer)
+			})
+		})
+	}
+}
+
 // Connections that hang while the server answers on others are no reason to run
 // without the lock: somebody may hold it. Nor are slow scripts.
 func TestConnectionsThatHangDoNotFailOpen(t *testing.T) {

@@ -186,8 +186,14 @@ func noTicket(reason string, without bool) string {
 	return noTicketIs + reason
 }
 
+// mostTicket is more than any ticket has: what somebody sends in the place of one does not go whole into errors.
+const mostTicket = 4 << 10
+
 // readTicket reads a ticket. The error is that of CheckTicket.
 func readTicket(ticket string) (t ticketText, err error) {
+	if len(ticket) > mostTicket {
+		return t, fmt.Errorf("%w: it has %d bytes, and no ticket has more than %d", ErrInvalidTicket, len(ticket), mostTicket)
+	}
 	if reason, none := strings.CutPrefix(ticket, noLockIs); none {
 		return t, fmt.Errorf("%w: none was issued: %s: %w", ErrInvalidTicket, reason, ErrTicketSpent)
 	}

@@ -576,9 +576,9 @@ func TestATicketInASlotThatMoves(t *testing.T) {
 		key := redistest.Prefix(t) + []string{"first", "second"}[i]
 		lease := mustAcquire(t, l, key, lockmw.Policy{})
 		ticket := lease.Ticket(time.Minute)
-		moves(t, c, "lock:{"+key+"}")
+		end := moves(t, c, "lock:{"+key+"}")
 		mustRelease(t, lease)
-		stays(t, c, "lock:{"+key+"}")
+		end()
 		handedOn(t, other, key)
 		mustRelease(t, mustResume(t, other, ticket, lockmw.Policy{Wait: 10 * time.Second}))
 	}

@@ -128,6 +128,7 @@ func TestResumeThatCannotBe(t *testing.T) {
 			is     error
 		}{
 			"it does not begin":        {ticket: key, is: lockmw.ErrInvalidTicket},
+			"it has 6015 bytes":        {ticket: "lockmw0.no ticket: " + strings.Repeat("word ", 1199) + "!", is: lockmw.ErrInvalidTicket},
 			"it has 8 bytes":           {ticket: "lockmw1.", is: lockmw.ErrInvalidTicket},
 			"not all of it":            {ticket: ticket[:len(ticket)-1], is: lockmw.ErrInvalidTicket},
 			"or it was changed":        {ticket: ticket[:20] + "A" + ticket[21:], is: lockmw.ErrInvalidTicket},

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -469,6 +472,39 @@ func TestUncertainWorkThatAnotherHasDoneAgain(t *testing.T) {
 	})
 }
 
+// A call's Wait bounds it also where Redis falls silent when the lock is acquired: it may take two commands longer.
+func TestTheWaitOfACallWhoseBeginIsNotNoted(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
+		f := uncertain
+		f.Policy.Wait = 100 * time.Millisecond
+		_, _, _ = lockmw.Do(context.Background(), l, key+"warm", f, pays(""))
+		proxy.DropReplies(1000, func(request []byte) bool {
+			begins := bytes.Contains(request, []byte("\r\nbegin\r\n"))
+			if begins {
+				go proxy.BlackHole(faultproxy.Both)
+			}
+			return begins
+		})
+		began := time.Now()
+		_, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (string, error) {
+			t.Error("the function runs")
+			return "", nil
+		})
+		if took := time.Since(began); !errors.Is(err, lockmw.ErrUnavailable) || took > f.Policy.Wait+600*time.Millisecond {
+			t.Errorf("%v after %v, want ErrUnavailable within 700 ms", err, took)
+		}
+		proxy.DropReplies(0, nil)
+		proxy.Heal()
+		f.Policy.Wait = 10 * time.Second
+		if answer, shared, err := lockmw.Do(context.Background(), other, key, f, pays("paid")); answer != "paid" || shared || err != nil {
+			t.Errorf("Do = %q, %v, %v", answer, shared, err)
+		}
+	})
+}
+
 // Where the lock is lost while it is in doubt whether the begin was noted, the intent goes.
 func TestUncertainWorkThatIsLostBeforeItBegins(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
@@ -493,7 +529,7 @@ func TestUncertainWorkThatIsLostBeforeItBegins(t *testing.T) {
 		if !errors.Is(err, lockmw.ErrUnavailable) {
 			t.Errorf("%v, want ErrUnavailable", err)
 		}
-		time.Sleep(4 * time.Second)
+		time.Sleep(6 * time.Second)
 		if answer, shared, err := lockmw.Do(context.Background(), other, key, f, pays("paid")); answer != "paid" || shared || err != nil {
 			t.Errorf("Do = %q, %v, %v", answer, shared, err)
 		}
@@ -533,13 +569,39 @@ func TestUncertainWorkWhileRedisIsAwayForLong(t *testing.T) {
 				wantUncertain(t, other, key, f)
 				proxy.Refuse(false)
 				proxy.Heal()
-				time.Sleep(5 * time.Second)
+				time.Sleep(12 * time.Second) // for ten, at most, nothing is tried
 				if answer, _, err := lockmw.Do(context.Background(), other, key, f, pays("again")); answer != tc.want || err != nil {
 					t.Errorf("with Redis back: Do = %q, %v, want %q", answer, err, tc.want)
 				}
 			})
 		})
 	}
+}
+
+// While the replies of Redis come too late, each call whose end Redis does not know asks again, with longer and longer pauses.
+func TestUncertainWorkWhileRepliesAreLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
+		answer, _, err := lockmw.Do(context.Background(), l, key, uncertain, func(context.Context) (string, error) {
+			proxy.Delay(faultproxy.ToClient, 450*time.Millisecond)
+			return "paid", nil
+		})
+		if answer != "paid" || err != nil {
+			t.Errorf("Do = %q, %v", answer, err)
+		}
+		time.Sleep(time.Minute)
+		proxy.ResetCommands()
+		time.Sleep(30 * time.Minute)
+		commands := proxy.Commands()
+		if sent := commands["EVALSHA"] + commands["EVAL"]; sent < 100 || sent > 600 {
+			t.Errorf("%d commands in 30 minutes, want 100 to 600", sent)
+		}
+		proxy.Delay(faultproxy.ToClient, 0)
+		time.Sleep(12 * time.Second) // for ten, at most, nothing is tried
+		wantAnswer(t, other, key, uncertain, "paid")
+	})
 }
 
 // The intent of work that did not begin goes as soon as Redis is back.
@@ -564,7 +626,7 @@ func TestUncertainWorkThatCannotBeNotedForLong(t *testing.T) {
 		proxy.DropReplies(0, nil)
 		proxy.Refuse(false)
 		proxy.Heal()
-		time.Sleep(5 * time.Second)
+		time.Sleep(12 * time.Second) // for ten, at most, nothing is tried
 		if answer, shared, err := lockmw.Do(context.Background(), other, key, f, pays("paid")); answer != "paid" || shared || err != nil {
 			t.Errorf("Do = %q, %v, %v", answer, shared, err)
 		}
@@ -705,6 +767,59 @@ func TestUncertainWorkWhoseInnerLockIsLost(t *testing.T) {
 		}
 		wantUncertain(t, other, key, uncertain)
 	})
+}
+
+// A request within the work has taken too long: nobody knows whether it has arrived, and it is not done again. Where the work did not get a lock
+// in time, it is known that nothing was done.
+func TestUncertainWorkWithinWhichSomethingTakesTooLong(t *testing.T) {
+	bank := func(context.Context, *lockmw.Locker, string) error {
+		return fmt.Errorf("the bank: %w", context.DeadlineExceeded)
+	}
+	for name, tc := range map[string]struct {
+		fails func(ctx context.Context, l *lockmw.Locker, key string) error
+		knows bool
+	}{
+		"a request": {bank, false},
+		"a client's own limit": {func(ctx context.Context, _ *lockmw.Locker, _ string) error {
+			return &url.Error{Op: "Post", URL: "https://bank.test", Err: os.ErrDeadlineExceeded}
+		}, false},
+		"a request, and a lock in vain behind it": {func(ctx context.Context, l *lockmw.Locker, key string) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			<-ctx.Done()
+			return errors.Join(l.WithLock(ctx, key+"order", lockmw.Policy{}, func(context.Context) error { return nil }), ctx.Err())
+		}, false},
+		"one that was cancelled": {func(context.Context, *lockmw.Locker, string) error { return context.Canceled }, false},
+		"a request, and it knows of no harm": {func(ctx context.Context, l *lockmw.Locker, key string) error {
+			lockmw.NotAnAnswer(ctx)
+			return bank(ctx, l, key)
+		}, true},
+		"the wait for a lock": {func(ctx context.Context, l *lockmw.Locker, key string) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return l.WithLock(ctx, key+"order", lockmw.Policy{Wait: time.Minute}, func(context.Context) error { return nil })
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+				order := mustAcquire(t, other, key+"order", lockmw.Policy{})
+				defer mustRelease(t, order)
+				_, _, err := lockmw.Do(context.Background(), l, key, uncertain, func(ctx context.Context) (string, error) {
+					return "", tc.fails(ctx, l, key)
+				})
+				if err == nil {
+					t.Error("Do = nil")
+				}
+				if !tc.knows {
+					wantUncertain(t, other, key, uncertain)
+				} else if answer, shared, err := lockmw.Do(context.Background(), other, key, uncertain, pays("paid")); answer != "paid" || shared || err != nil {
+					t.Errorf("Do = %q, %v, %v, want that it is done again", answer, shared, err)
+				}
+			})
+		})
+	}
 }
 
 // All callers leave in the middle of the work, which ends with its context's error: nobody knows, and it is not done again.
