@@ -45,12 +45,21 @@ type fake struct {
 func (f fake) Context() context.Context    { return f.ctx }
 func (f fake) Valid() bool                 { return !f.invalid }
 func (fake) ValidUntil() time.Time         { return time.Now().Add(time.Minute) }
+func (fake) Ticket(time.Duration) string   { return "" }
 func (fake) Release(context.Context) error { return nil }
 
 // kept is a lease that is not given back.
 type kept struct{ Lease }
 
 func (kept) Release(context.Context) error { return nil }
+
+// failed is a lease whose ticket is void when it is released.
+type failed struct{ Lease }
+
+func (f failed) Release(ctx context.Context) error {
+	f.Lease.(*lockmw.Lease).MarkFailed()
+	return f.Lease.Release(ctx)
+}
 
 // gone is a lease that says it was lost when it is released.
 type gone struct{ Lease }
@@ -66,8 +75,8 @@ func TestJudgeSeesEachMistake(t *testing.T) {
 		Group: Single, Server: systemServer, Site: plainSite, Trait: noTrait, Fault: "no fault", Load: 5, Shape: stays, Keys: oneKey,
 		Form: mutex, Patience: twoSeconds, TTL: longTTL, Observer: quiet, Logger: quiet, Times: 1,
 	}
-	cancels := plain
-	cancels.Shape = cancelled
+	cancels, hands := plain, plain
+	cancels.Shape, hands.HandsOn = cancelled, true
 	type attempt = func(ctx context.Context, keys []string, p lockmw.Policy) (Lease, []string, error)
 	always := func(lease Lease, open []string, err error) func(Locker) attempt {
 		return func(Locker) attempt {
@@ -102,6 +111,8 @@ func TestJudgeSeesEachMistake(t *testing.T) {
 		never   bool // Close does nothing at all
 	}{
 		{rule: "", c: plain},
+		{rule: "", c: hands},
+		{rule: ruleTicket, c: hands, acquire: change(func(l Lease) Lease { return failed{l} })},
 		{rule: ruleOverlap, c: plain, acquire: always(fake{ctx: here}, nil, nil)},
 		{rule: ruleOpen, c: plain, acquire: always(fake{ctx: here}, []string{"one"}, nil)},
 		{rule: ruleError, c: plain, acquire: always(nil, nil, fmt.Errorf("%w: for no reason", lockmw.ErrUnavailable))},

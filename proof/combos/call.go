@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// call is one call of Acquire and what became of its lease. Times are from the
+// call is one call of Acquire, or of Resume, and what became of its lease. Times are from the
 // beginning of the round.
 type call struct {
 	id       int
@@ -18,6 +18,7 @@ type call struct {
 	keys     []string
 	holds    bool // it keeps the lock over the faults
 	shared   bool
+	handed   time.Duration // when it was handed the lock on whose ticket it goes on; 0: it has none
 	wait     time.Duration
 	asked    time.Duration
 	returned time.Duration
@@ -47,17 +48,59 @@ const (
 
 // call is one call of Acquire; it holds what it got for a while.
 func (r *round) call(ctx context.Context, locks Locker, k call, p lockmw.Policy, hold time.Duration) {
-	held := r.acquire(ctx, locks, &k, p)
-	if held != nil {
-		timer := time.NewTimer(hold)
-		select {
-		case <-timer.C:
-		case <-held.Context().Done():
-		}
-		timer.Stop()
-		r.release(held, &k)
+	held := r.acquire(ctx, &k, func(ctx context.Context) (Lease, []string, error) { return locks.Acquire(ctx, k.keys, p) })
+	if held == nil {
+		r.note(k)
+		return
+	}
+	ticket := ""
+	if r.c.HandsOn && k.outcome == granted && k.id%2 == 0 {
+		ticket = held.Ticket(ticketLasts)
+	}
+	r.hold(held, &k, hold)
+	r.note(k)
+	if ticket != "" && k.release == "" && k.panicked == "" {
+		r.goOn(k, ticket, hold)
+	}
+}
+
+// hold keeps a lock for so long, or until it is lost, and gives it back.
+func (r *round) hold(lease Lease, k *call, lasts time.Duration) {
+	timer := time.NewTimer(lasts)
+	select {
+	case <-timer.C:
+	case <-lease.Context().Done():
+	}
+	timer.Stop()
+	r.release(lease, k)
+}
+
+// ticketLasts is how long a ticket has its lock: shorter than what judgeKeys waits for.
+const ticketLasts = time.Second
+
+// goOn goes on by the ticket of a call, in the same process or in the other one.
+func (r *round) goOn(issuer call, ticket string, hold time.Duration) {
+	k := call{by: byWitness, keys: issuer.keys, wait: time.Second, handed: issuer.ended}
+	locks := r.witness
+	if issuer.id%4 == 0 {
+		k.by, locks = byOurs, r.ours
+	}
+	lease := r.acquire(r.whole, &k, func(ctx context.Context) (Lease, []string, error) {
+		lease, err := locks.Resume(ctx, ticket, lockmw.Policy{TTL: r.c.TTL, Wait: k.wait})
+		return lease, nil, err
+	})
+	if lease != nil {
+		r.hold(lease, &k, hold)
 	}
 	r.note(k)
+}
+
+// began returns since when the call, or the ticket with which it came, had the lock.
+func (k call) began() time.Duration {
+	if k.handed > 0 {
+		return k.handed
+	}
+	return k.returned
 }
 
 func (r *round) note(k call) {
@@ -66,8 +109,8 @@ func (r *round) note(k call) {
 	r.calls = append(r.calls, k)
 }
 
-// acquire calls Acquire and notes what came of it.
-func (r *round) acquire(ctx context.Context, locks Locker, k *call, p lockmw.Policy) (lease Lease) {
+// acquire asks for a lock and notes what came of it.
+func (r *round) acquire(ctx context.Context, k *call, asks func(ctx context.Context) (Lease, []string, error)) (lease Lease) {
 	k.id = int(r.ids.Add(1))
 	var mark atomic.Int32
 	var endedAt atomic.Int64
@@ -83,7 +126,7 @@ func (r *round) acquire(ctx context.Context, locks Locker, k *call, p lockmw.Pol
 		k.blocked, k.inside = at != 0, at == lockmw.EventAcquired || at == lockmw.EventHandedOver
 	}()
 	k.asked = r.now()
-	lease, open, err := locks.Acquire(context.WithValue(ctx, markOf{}, &mark), k.keys, p)
+	lease, open, err := asks(context.WithValue(ctx, markOf{}, &mark))
 	k.returned = r.now()
 	if at := time.Duration(endedAt.Load()); at > 0 && at < k.returned {
 		k.ctxEnded = at
@@ -132,7 +175,7 @@ func (r *round) holder(locks Locker, by string, keys []string, p lockmw.Policy) 
 	p.Wait, p.Retries, p.FailOpen, p.MinHold = 5*time.Second, 0, false, 0
 	ctx, cancel := context.WithCancel(context.Background()) // of the lease too
 	hangs := time.AfterFunc(20*time.Second, cancel)
-	lease := r.acquire(ctx, locks, &k, p)
+	lease := r.acquire(ctx, &k, func(ctx context.Context) (Lease, []string, error) { return locks.Acquire(ctx, keys, p) })
 	hangs.Stop()
 	if lease == nil {
 		cancel()

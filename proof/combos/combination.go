@@ -27,7 +27,8 @@ type Combination struct {
 	Form     string        `json:"form"`     // what kind of lock
 	Patience string        `json:"patience"` // how long the policy waits
 	FailOpen bool          `json:"failOpen"`
-	Async    bool          `json:"async"` // releases are not awaited, where calls may wait
+	Async    bool          `json:"async"`   // releases are not awaited, where calls may wait
+	HandsOn  bool          `json:"handsOn"` // some callers hand their lock on, and go on by the ticket
 	TTL      time.Duration `json:"ttl"`
 	Distance time.Duration `json:"distance"` // of a round trip
 	Observer string        `json:"observer"`
@@ -149,6 +150,7 @@ func Draw(group, server string, seed uint64) Combination {
 	c.Logger = pick(rnd, quiet, quiet, quiet, quiet, blocked, panicking)
 	c.Closes = c.Length != "" && rnd.IntN(8) == 0
 	c.Async = c.Patience != oneAttempt && rnd.IntN(3) == 0
+	c.HandsOn = rnd.IntN(2) == 0
 	return c.possible()
 }
 
@@ -176,6 +178,9 @@ func (c Combination) possible() Combination {
 		c.Patience = pick(rand.New(rand.NewPCG(c.Seed, 2)), tiny, small)
 		c.FailOpen, c.TTL = false, shortTTL
 	}
+	if c.Form != mutex || c.Keys == takenKey || c.Async || c.Load == crowd || c.Site == nodeSite || c.Closes {
+		c.HandsOn = false
+	}
 	if c.Fault == migration {
 		c.TTL, c.Closes, c.Load = shortTTL, false, min(c.Load, 20)
 	}
@@ -198,6 +203,9 @@ func (c Combination) Name() string {
 	if c.Async {
 		parts = append(parts, "AsyncRelease")
 	}
+	if c.HandsOn {
+		parts = append(parts, "tickets")
+	}
 	if c.Closes {
 		parts = append(parts, "closed meanwhile")
 	}
@@ -208,7 +216,7 @@ func (c Combination) Name() string {
 func (c Combination) Values() map[string]string {
 	return map[string]string{
 		"server": c.Server, "client": c.Site, "trait": c.Trait, "callers": strconv.Itoa(c.Load), "shape": c.Shape, "keys": c.Keys,
-		"form": c.Form, "patience": c.Patience, "FailOpen": strconv.FormatBool(c.FailOpen), "AsyncRelease": strconv.FormatBool(c.Async), "TTL": c.TTL.String(),
+		"form": c.Form, "patience": c.Patience, "FailOpen": strconv.FormatBool(c.FailOpen), "AsyncRelease": strconv.FormatBool(c.Async), "tickets": strconv.FormatBool(c.HandsOn), "TTL": c.TTL.String(),
 		"distance": c.Distance.String(), "observer": c.Observer, "logger": c.Logger,
 	}
 }

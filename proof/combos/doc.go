@@ -7,7 +7,7 @@
 //
 // A round (round.go) is one combination (combination.go) on a group of servers (site.go)
 // with a fault (faults.go, election.go), from the making of a client to the end of its
-// goroutines. Bursts of callers (load.go) take locks (call.go) while observers and
+// goroutines. Bursts of callers (load.go) take locks, and hand some of them on by tickets (call.go), while observers and
 // loggers misbehave (observer.go), through what may stand in front of a server
 // (front.go). locker.go is as much of a Locker as a round uses, so that tests of the
 // judge can put mistakes in. judge.go says what must not be of a call, judgeall.go of

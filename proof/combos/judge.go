@@ -29,6 +29,7 @@ const (
 	ruleTold       = "the loss was not told"
 	ruleWait       = "waited too long"
 	ruleProgress   = "nobody was served"
+	ruleTicket     = "a ticket did not work"
 	rulePanic      = "a panic came out"
 )
 
@@ -258,15 +259,16 @@ func (r *round) judgeKnown(k call, took time.Duration) {
 	if r.c.Site == clusterSite {
 		elsewhere = time.Duration(min(len(k.keys), len(r.site.nodes))-1) * 250 * time.Millisecond
 	}
+	opens := r.c.FailOpen && k.handed == 0
 	w := r.windows[0]
 	known := k.asked >= w.from+knownAfter && k.asked < w.to-700*time.Millisecond
 	first := k.asked >= w.from && k.asked < w.from+300*time.Millisecond
 	switch {
-	case r.c.FailOpen && known && took > limit(450*time.Millisecond+elsewhere):
+	case opens && known && took > limit(450*time.Millisecond+elsewhere):
 		r.violatef(ruleWait, "%v to go on without the lock, with Redis known to be away: %v; %s", took.Round(time.Millisecond), k, r.at())
-	case r.c.FailOpen && first && took > limit(1600*time.Millisecond+elsewhere):
+	case opens && first && took > limit(1600*time.Millisecond+elsewhere):
 		r.violatef(ruleWait, "%v to go on without the lock, with Redis away: %v; %s", took.Round(time.Millisecond), k, r.at())
-	case !r.c.FailOpen && k.wait > 0 && known && took > limit(650*time.Millisecond+elsewhere):
+	case !opens && k.wait > 0 && known && took > limit(650*time.Millisecond+elsewhere):
 		r.violatef(ruleWait, "%v to be refused, with Redis known to be away: %v; %s", took.Round(time.Millisecond), k, r.at())
 	}
 }
@@ -371,11 +373,20 @@ func (r *round) judgeOpen(k call) {
 func (r *round) judgeRefusal(k call) {
 	switch {
 	case k.blocked:
+	case k.handed > 0 && (k.outcome == spent || k.outcome == notAcquired):
+		r.judgeTicket(k)
 	case k.outcome == closed && r.closing > 0 && k.returned >= r.closing, k.outcome == notAcquired:
 	case k.outcome == unavailable:
 		r.judgeUnavailable(k)
 	default:
 		r.violatef(ruleError, "%v; %s", k, r.at())
+	}
+}
+
+// judgeTicket looks at a call that could not go on by its ticket, though Redis answered: another master may not know of it, or its time may be over.
+func (r *round) judgeTicket(k call) {
+	if r.fault.sees != elects && k.returned-k.handed < ticketLasts-100*time.Millisecond {
+		r.violatef(ruleTicket, "%v after it was handed the lock: %v; %s", k.returned-k.handed, k, r.at())
 	}
 }
 

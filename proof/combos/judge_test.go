@@ -88,6 +88,15 @@ func TestJudgeOfOneCall(t *testing.T) {
 			c.Group, c.Site = Cluster, nodeSite
 			k.returned, k.outcome, k.err = 10*ms, unavailable, "MOVED: use redis.NewClusterClient"
 		}, ""},
+		"a ticket that is spent": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome, k.handed = 3*time.Second, 3010*ms, spent, 2990*ms
+		}, ruleTicket},
+		"a ticket that comes late": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome, k.handed = 1010*ms, 1900*ms, spent, 990*ms
+		}, ""},
+		"a ticket in a fault": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome, k.handed = 1010*ms, 1900*ms, unavailable, 990*ms
+		}, ""},
 		"a full queue": {"no fault", "", 0, func(_ *Combination, k *call) {
 			k.returned, k.outcome = 10*ms, queueFull
 		}, ruleError},

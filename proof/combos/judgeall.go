@@ -26,7 +26,7 @@ func (r *round) judgeOverlaps() {
 		}
 		h := history.Hold{
 			Kind: r.kind(), Permits: r.permits(), Shared: k.shared, Worker: k.by, ID: k.id,
-			Began: k.returned, Ended: k.ended, How: history.Released,
+			Began: k.began(), Ended: k.ended, How: history.Released,
 		}
 		for _, key := range k.keys {
 			h.Key = key
@@ -76,7 +76,7 @@ func (r *round) judgeProgress() {
 		case slices.Contains(k.keys, "one") && k.outcome == granted && k.inside:
 			taken = append(taken, window{k.asked, k.ended})
 		case slices.Contains(k.keys, "one") && k.outcome == granted:
-			taken = append(taken, window{k.returned, k.ended})
+			taken = append(taken, window{k.began(), k.ended})
 		}
 	}
 	slices.SortFunc(taken, func(a, b window) int { return cmp.Compare(a.from, b.from) })
@@ -99,6 +99,9 @@ func (r *round) inTheWay(o call) time.Duration {
 	over, more := max(o.returned, o.released), 100*time.Millisecond
 	if o.outcome == unavailable || o.release == unavailable {
 		more = r.c.TTL
+		if r.c.HandsOn { // to whom nobody comes with the ticket
+			more = max(more, ticketLasts)
+		}
 	}
 	return over + r.bound(more, o.asked, over+more)
 }
@@ -110,7 +113,7 @@ func (r *round) judgeNotAcquired() {
 		return
 	}
 	for _, k := range r.calls {
-		if k.outcome != notAcquired || k.ctxEnded > 0 || k.blocked || k.by == byOurs && (r.c.Trait == slowDialer || r.c.Site == nodeSite) {
+		if k.outcome != notAcquired || k.handed > 0 || k.ctxEnded > 0 || k.blocked || k.by == byOurs && (r.c.Trait == slowDialer || r.c.Site == nodeSite) {
 			continue
 		}
 		switch { // nobody says that others had it

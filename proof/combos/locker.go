@@ -16,6 +16,7 @@ type Lease interface {
 	Context() context.Context
 	Valid() bool
 	ValidUntil() time.Time
+	Ticket(lasts time.Duration) string
 	Release(ctx context.Context) error
 }
 
@@ -25,6 +26,8 @@ type Locker interface {
 	// Acquire takes one key or several. The names of those keys that it runs
 	// without are in open.
 	Acquire(ctx context.Context, keys []string, p lockmw.Policy) (lease Lease, open []string, err error)
+	// Resume goes on by a ticket.
+	Resume(ctx context.Context, ticket string, p lockmw.Policy) (Lease, error)
 	Validate(p lockmw.Policy) error
 	Close(ctx context.Context) error
 }
@@ -74,6 +77,14 @@ func (o ours) Acquire(ctx context.Context, keys []string, p lockmw.Policy) (Leas
 	return lease, open, nil
 }
 
+func (o ours) Resume(ctx context.Context, ticket string, p lockmw.Policy) (Lease, error) {
+	_, lease, err := o.Locker.Resume(ctx, ticket, p)
+	if err != nil {
+		return nil, err
+	}
+	return lease, nil
+}
+
 // What a call came to.
 const (
 	granted     = "granted"
@@ -83,6 +94,7 @@ const (
 	queueFull   = "ErrQueueFull"
 	closed      = "ErrClosed"
 	lost        = "ErrLost"
+	spent       = "ErrTicketSpent"
 	other       = "another error"
 )
 
@@ -92,7 +104,7 @@ func outcomeOf(err error) string {
 		is   error
 		name string
 	}{
-		{lockmw.ErrLost, lost}, {lockmw.ErrClosed, closed}, {lockmw.ErrUnavailable, unavailable}, {lockmw.ErrQueueFull, queueFull}, {lockmw.ErrNotAcquired, notAcquired},
+		{lockmw.ErrTicketSpent, spent}, {lockmw.ErrLost, lost}, {lockmw.ErrClosed, closed}, {lockmw.ErrUnavailable, unavailable}, {lockmw.ErrQueueFull, queueFull}, {lockmw.ErrNotAcquired, notAcquired},
 	} {
 		if errors.Is(err, known.is) {
 			return known.name

@@ -2,11 +2,13 @@ package matrix
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/proof/engines"
+	"github.com/lockmw/kit/proof/worker"
 )
 
 // NewClusterLane starts a lane over a Cluster of three masters.
@@ -44,7 +46,11 @@ func addrs(nodes []*redistest.Server) (all []string) {
 func cluster() []Kind {
 	return []Kind{
 		{Name: "Cluster: a slot is moved", Do: func(l *Lane) []string {
-			l.moveSlot(l.nameNow(l.turnKeys[l.rnd.IntN(len(l.turnKeys))]), nil, func() { l.last(l.part(0.1)) })
+			movable := slices.Clip(l.turnKeys)
+			if slices.ContainsFunc(l.load, func(k worker.Key) bool { return k.Name == handedOn }) {
+				movable = append(movable, handedOn)
+			}
+			l.moveSlot(l.nameNow(movable[l.rnd.IntN(len(movable))]), nil, func() { l.last(l.part(0.1)) })
 			return nil
 		}},
 		{Name: "Cluster: a node stopped, shorter than the TTL", Do: func(l *Lane) []string {

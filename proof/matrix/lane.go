@@ -92,8 +92,11 @@ func keys(ttl time.Duration) []worker.Key {
 	r.Name, r.Kind, r.Writers = "r", history.Readers, 4
 	p.Name, p.Kind, p.Permits = "p", history.Permits, 2
 	all := []worker.Key{m, r, p}
-	return append(all, long("l1", ttl), long("l2", ttl), mostlyFree(), handed("h", 1, 2))
+	return append(all, long("l1", ttl), long("l2", ttl), mostlyFree(), handed(handedOn, 1, 2))
 }
+
+// handedOn is the key of the common load whose holders hand it on.
+const handedOn = "h"
 
 // handed is a mutex that so many goroutines of each process take turns on, each of which hands it on to a job, and that to others, so often.
 func handed(name string, goroutines, hands int) worker.Key {

@@ -22,8 +22,11 @@ type receipt struct {
 	Ended time.Duration
 }
 
-// errUnsure is what work returns that does not know itself what it has done.
-var errUnsure = fmt.Errorf("the bank has not answered: %w", lockmw.ErrUncertain)
+// What work returns that does not know itself what it has done: it says so, or a request of it was not answered in time.
+var (
+	errUnsure = fmt.Errorf("the bank has not answered: %w", lockmw.ErrUncertain)
+	errLate   = fmt.Errorf("the bank has not answered in time: %w", context.DeadlineExceeded)
+)
 
 // A noting is what is known of the work of one key. The judge's mutex guards it.
 type noting struct {
@@ -64,7 +67,7 @@ func (w *world) flyOnce(at int, wish Wish, turn int, r *rand.Rand) {
 	defer cancel()
 	k := w.judge.begin(at, wish)
 	n := w.judge.noting(k)
-	work, fails, says, stubborn := between(r, 0, wish.Work), wish.Fails && r.IntN(3) == 0, r.IntN(3) == 0, r.IntN(2) == 0
+	work, fails, says, stubborn := between(r, 0, wish.Work), wish.Fails && r.IntN(3) == 0, r.IntN(3), r.IntN(2) == 0
 	f := lockmw.Flight{Policy: wish.Policy, Retain: time.Hour, Crash: lockmw.Uncertain, Fingerprint: []byte(wish.Print)}
 	began := false
 	answer, shared, err := lockmw.Do(ctx, w.parts[at].locks, wish.Keys[0], f, func(ctx context.Context) (receipt, error) {
@@ -84,13 +87,18 @@ func (w *world) flyOnce(at int, wish Wish, turn int, r *rand.Rand) {
 		switch {
 		case ctx.Err() != nil && !stubborn:
 			err = context.Cause(ctx)
-		case fails && says:
+		case fails && says == 0:
 			err = errUnsure
+		case fails && says == 1:
+			err = errLate
 		case fails:
 			err = errFailed
 		}
 		m := receipt{lease.Fence(), time.Since(w.began)}
 		w.judge.stops(n, one, m, err, context.Cause(ctx))
+		if err != nil {
+			context.AfterFunc(ctx, func() { w.judge.stopped(n, one, context.Cause(ctx)) })
+		}
 		return m, err
 	})
 	w.judge.landedOnce(k, n, answer, shared, began, err)
@@ -146,7 +154,7 @@ func (j *judge) stops(n *noting, one *ran, m receipt, err, cause error) {
 	one.inside = false
 	lost, capped := errors.Is(cause, lockmw.ErrLost), errors.Is(cause, lockmw.ErrMaxHold) // its TTL may be over, too, by the release
 	stopped := err != nil && cause != nil                                                 // since all callers have left
-	one.knows = !lost && !capped && !stopped && !errors.Is(err, lockmw.ErrUncertain)
+	one.knows = !lost && !capped && !stopped && !errors.Is(err, lockmw.ErrUncertain) && !errors.Is(err, context.DeadlineExceeded)
 	n.unsure = n.unsure || !one.knows
 	switch {
 	case err == nil:
@@ -154,6 +162,16 @@ func (j *judge) stops(n *noting, one *ran, m receipt, err, cause error) {
 	case one.knows || capped:
 		n.more++
 	}
+}
+
+// stopped notes that the context of work that has failed ended behind it, before the lock was given back: all callers have left, or the lock was lost.
+func (j *judge) stopped(n *noting, one *ran, cause error) {
+	if errors.Is(cause, lockmw.ErrReleased) {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	one.knows, n.unsure = false, true
 }
 
 // landedOnce judges what came of a call.
@@ -166,7 +184,7 @@ func (j *judge) landedOnce(r *record, n *noting, answer receipt, shared, began b
 	}
 	of, isOf := errors.AsType[*lockmw.UncertainError](err)
 	switch {
-	case began && errors.Is(err, lockmw.ErrUncertain) && !isOf && !shared && !errors.Is(err, lockmw.ErrLost):
+	case began && (errors.Is(err, lockmw.ErrUncertain) || errors.Is(err, errLate)) && !isOf && !shared && !errors.Is(err, lockmw.ErrLost):
 	case j.hasWorked(r, shared, began, err):
 		if began && err == nil {
 			j.tells(r, n, answer)
