@@ -1,11 +1,11 @@
 // Package readme checks the documents: that the Go code in them, and in the package
 // comments, compiles as it is printed; that links lead somewhere, and every page is
-// found; that tables have a row for each field, option and error; and that
-// docs/architecture.md names what is there.
+// found; that tables have a row for each field, option and error; that words.md has
+// the words for which pages name it; and that docs/architecture.md names what is there.
 //
 // Start reading at this file, then snippets_test.go (where snippets are found) and
-// check_test.go (how they are compiled). links_test.go, tables_test.go and
-// architecture_test.go stand for themselves.
+// check_test.go (how they are compiled). links_test.go, tables_test.go, words_test.go
+// and architecture_test.go stand for themselves.
 package readme
 
 import (
