@@ -329,7 +329,7 @@ func TestAnAsyncReleaseServesThoseWhoWait(t *testing.T) {
 }
 
 // A release waits for a renewal that is in flight, in the background: carried out later, that would keep the key for a TTL and
-// not for its MinHold.
+// not for its MinHold. Later calls for the key come behind the release all the same.
 func TestAnAsyncReleaseComesBehindARenewal(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		key := redistest.Prefix(t)
@@ -339,12 +339,19 @@ func TestAnAsyncReleaseComesBehindARenewal(t *testing.T) {
 		p.TTL, p.MinHold = 30*time.Second, 12*time.Second
 		lease := mustAcquire(t, l, key, p)
 		sent := proxy.Commands()["EVALSHA"]
-		proxy.Delay(faultproxy.ToServer, 200*time.Millisecond)
+		proxy.Delay(faultproxy.ToServer, 100*time.Millisecond)
 		await.Within(t, 15*time.Second, "a renewal is on its way", func() bool { return proxy.Commands()["EVALSHA"] > sent })
 		began := time.Now()
 		mustRelease(t, lease)
 		if took := time.Since(began); took > 0 {
 			t.Errorf("Release took %v", took)
+		}
+		if info := mustInspect(t, l, key); info.Held || !info.CoolingDown {
+			t.Errorf("Inspect = %+v right after Release, want that the key cools down", info)
+		}
+		_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{})
+		if refused, ok := errors.AsType[*lockmw.AcquireError](err); !ok || refused.CoolingDown == 0 {
+			t.Errorf("Acquire = %v, want that the key cools down", err)
 		}
 		time.Sleep(time.Second)
 		if left := s.Client(t).PTTL(context.Background(), "lock:{"+key+"}").Val(); left > p.MinHold {

@@ -180,7 +180,8 @@ func (t *tenure) forget() {
 // where that cannot be, and the caller must give the lock back by giveBack.
 //
 // A release that keeps the key for its MinHold waits for a renewal that is in flight, in the background: carried out behind
-// it that would prolong this in a Cluster that moves the key. A renewal of what was given back does nothing. What goes wrong is seen to in the background, too.
+// it that would prolong this in a Cluster that moves the key. It is announced, so that no later call for the key overtakes it. A
+// renewal of what was given back does nothing. What goes wrong is seen to in the background, too.
 func (t *tenure) giveBackAsync(l *Lease, called time.Time) bool {
 	if !l.policy.AsyncRelease || !t.locker.store.Queues() {
 		return false
@@ -192,6 +193,7 @@ func (t *tenure) giveBackAsync(l *Lease, called time.Time) bool {
 	t.over()
 	a := &asyncGivingBack{givingBack: t.newGivingBack(context.Background(), called), lease: l, ledger: led}
 	if landed := t.locker.watchdog.RemoveNoWait(&t.renewal); landed != nil && time.Now().Before(t.stayTill()) {
+		a.announced = t.locker.store.Announce(t.ref.Key)
 		go func() {
 			<-landed
 			a.post()
@@ -205,14 +207,16 @@ func (t *tenure) giveBackAsync(l *Lease, called time.Time) bool {
 // An asyncGivingBack is one that nobody waits for but Close.
 type asyncGivingBack struct {
 	givingBack
-	lease  *Lease
-	ledger *ledger // counts it
+	lease     *Lease
+	ledger    *ledger // counts it
+	announced func()  // ends the announcement to the store; nil: there was none
 }
 
 // post sends the first try, and does not wait for what comes of it.
 func (a *asyncGivingBack) post() {
 	a.next()
-	a.t.locker.store.ReleaseAsync(a.give, a.waits && a.give.Stay == 0, a.told)
+	awaited := a.waits && a.give.Stay == 0 || a.announced != nil // who waits for what was announced does not read for it
+	a.t.locker.store.ReleaseAsync(a.give, awaited, a.told)
 }
 
 // told takes in what came of the first try. It does not block: where more is to be done, or said, that is done aside.
@@ -243,6 +247,9 @@ func (a *asyncGivingBack) told(did store.Released, answer store.Answer, fault er
 
 func (a *asyncGivingBack) end() {
 	a.t.forget()
+	if a.announced != nil {
+		a.announced()
+	}
 	a.ledger.calls.Done()
 }
 

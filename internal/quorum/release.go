@@ -25,6 +25,9 @@ func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, stor
 func (s *Store) ReleaseAsync(store.Give, bool, func(store.Released, store.Answer, error) <-chan struct{}) {
 }
 
+// Announce implements store.Store. It is not called.
+func (s *Store) Announce(string) (over func()) { return func() {} }
+
 // NewTicket implements store.Store. It is not called.
 func (s *Store) NewTicket(string) string { return "" }
 

@@ -23,7 +23,7 @@ import (
 // Only what goes well is seen to here. Where the server refuses the script, does not know it or names another server, a
 // goroutine releases as Release does.
 
-// posts are the releases that were posted and are not over.
+// posts are the releases that were posted, or announced, and are not over.
 type posts struct {
 	n     atomic.Int64
 	parts shards.Of[postsOf]
@@ -40,7 +40,7 @@ type postsOf struct {
 type posted struct {
 	give store.Give
 	told func(store.Released, store.Answer, error) <-chan struct{}
-	pool *wire.Pool                      // where it was posted; nil: releaseAside sends it
+	pool *wire.Pool                      // where it was posted; nil: releaseAside sends it, or it was only announced
 	late func(replies []byte, err error) // calls answered; made once
 
 	before *command      // the one about the same lock that was posted before it and is not over, or nil
@@ -71,6 +71,14 @@ func (s *Store) ReleaseAsync(g store.Give, soon bool, told func(store.Released, 
 	c.posted.pool.Post(&c.call, soon)
 }
 
+// Announce implements store.Store.
+func (s *Store) Announce(key string) (over func()) {
+	c := s.command()
+	c.posted.give.Key = key
+	s.posts.add(c)
+	return func() { s.end(c) }
+}
+
 // answered takes in what came of a release that was posted.
 func (s *Store) answered(c *command, replies []byte, err error) {
 	reply, err := s.reply(context.Background(), replies, err)
@@ -97,23 +105,25 @@ func (s *Store) releaseAside(c *command) {
 
 // conclude tells what came of a release that was posted.
 func (s *Store) conclude(c *command, did store.Released, a store.Answer, err error) {
-	end := func() {
-		if s.posts.remove(c) {
-			s.free(c)
-		}
-	}
 	s.running.Add(1) // before the caller knows, and may close the Store
 	settled := c.posted.told(did, a, err)
 	if settled == nil {
-		end()
+		s.end(c)
 		s.running.Done()
 		return
 	}
 	go func() { // the caller sends it again
 		defer s.running.Done()
 		<-settled
-		end()
+		s.end(c)
 	}()
+}
+
+// end has nobody wait for c's release any more.
+func (s *Store) end(c *command) {
+	if s.posts.remove(c) {
+		s.free(c)
+	}
 }
 
 // settle waits until the releases of the lock called name are over that were posted before: until then, or until ctx ends.

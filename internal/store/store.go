@@ -378,6 +378,10 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	// has returned is closed, because the caller tries again. It is for a store that Queues.
 	ReleaseAsync(g Give, soon bool, told func(Released, Answer, error) (over <-chan struct{}))
 
+	// Announce tells of a release of the key that ReleaseAsync is to send later. Calls that begin after Announce has
+	// returned wait for it as for one that was sent, until over is called, which must be once. It is for a store that Queues.
+	Announce(key string) (over func())
+
 	// Remove carries out all removals in one exchange, bounded by ctx.
 	Remove(ctx context.Context, batch []Removal)
 
