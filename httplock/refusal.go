@@ -10,14 +10,7 @@ import (
 )
 
 // WriteRefusal answers r as Middleware answers a request that does not get its lock. It is for a handler that takes a lock itself, by
-// Locker.WithLock or lockmw.Do:
-//
-//	err := locks.WithLock(r.Context(), id, policy, pay)
-//	if httplock.WriteRefusal(w, r, err) {
-//		return
-//	}
-//
-// It returns false, and writes nothing, if err is nil, or none of those that lockmw.RefusalOf knows: answer the work's own errors yourself. Call it
+// Locker.WithLock or lockmw.Do. It returns false, and writes nothing, if err is nil, or none of those that lockmw.RefusalOf knows: answer the work's own errors yourself. Call it
 // before anything is written. In Gin call it with c.Writer and c.Request, in Echo with c.Response() and c.Request().
 //
 // The answer is an application/problem+json with a code, and has a Retry-After where asking again helps. It does not show the key, nor anything else of

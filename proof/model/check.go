@@ -51,11 +51,11 @@ func (m *machine) check(s *state) string {
 			return ""
 		}
 	}
-	if m.ticketLies(s) || s.coolsDown() {
+	if m.ticketLies(s) || m.coolsDown(s) {
 		return ""
 	}
 	for i, e := range s.db {
-		if e.kind != absent && m.isLeft(s, key(i)) {
+		if e.kind != absent && e.ends > s.now() && m.isLeft(s, key(i)) {
 			return fmt.Sprintf("all have gone, and %s is left: %s", keyNames[i], e.show())
 		}
 	}
@@ -71,9 +71,13 @@ func (m *machine) isLeft(s *state, k key) bool {
 	return k != keyFence || s.back == 0 && !s.forgot && len(m.Kinds) == 0 && !m.Stays
 }
 
-// coolsDown reports whether the lock only stays taken: it ends by its TTL.
-func (s *state) coolsDown() bool {
+// coolsDown reports whether the lock only stays taken: it ends by its TTL. Scripts of older versions do not write that down; theirs ends
+// as much later than it has to as the release was on its way.
+func (m *machine) coolsDown(s *state) bool {
 	token, _, _ := strings.Cut(s.db[keyLock].text, ":")
+	if s.stays > 0 && token == m.token(s.stayer) && s.db[keyLock].ends <= s.stays+second+unit {
+		return true
+	}
 	at := s.db[keyHolders].find(token)
 	if token == "" || at < 0 {
 		return false

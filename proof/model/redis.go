@@ -109,7 +109,7 @@ func (m *machine) leftBehind(s *state, o *command) string {
 	if (o.what == give || o.what == release && o.stay == 0) && slices.Contains(has, m.token(o.claim)) {
 		return fmt.Sprintf("%s has gone on, and its release has left it the lock: its process may end now", m.token(o.claim))
 	}
-	if o.what == acquire && s.claims[o.claim].behind && !o.reply.yes && !s.coolsDown() {
+	if o.what == acquire && s.claims[o.claim].behind && !o.reply.yes && !m.coolsDown(s) {
 		for _, token := range has {
 			if n := m.claimBy(token); m.of(n) == m.of(o.claim) && s.claims[n].phase == giving {
 				return fmt.Sprintf("%s came behind the release of %s, and meets it", m.token(o.claim), token)

@@ -331,7 +331,7 @@ func (s *state) forgetWhatIsOver() {
 	if s.db[keyAnswer].kind == absent {
 		clear(s.made[:])
 	}
-	if s.stays <= s.real {
+	if s.stays <= s.real && s.db[keyLock].kind == absent {
 		s.stays, s.stayer = 0, 0
 	}
 	for i := range s.claims {
