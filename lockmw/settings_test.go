@@ -475,7 +475,7 @@ func fromRedis(t *testing.T, c redis.UniversalClient, opts ...lockmw.Option) *lo
 // put writes a setting as lockctl does, or takes it away.
 func put(t *testing.T, l *lockmw.Locker, pattern, text string) {
 	t.Helper()
-	if _, err := seam.Set(context.Background(), l, pattern, text); err != nil {
+	if _, _, err := seam.Set(context.Background(), l, pattern, nil, text); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -684,7 +684,7 @@ func TestRandomSettingsUnderLoadBreakNoExclusion(t *testing.T) {
 	for i := range 4 {
 		running.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = seam.Set(ctx, lockers[i%len(lockers)], patterns[rand.IntN(len(patterns))], texts[rand.IntN(len(texts))]())
+				_, _, _ = seam.Set(ctx, lockers[i%len(lockers)], patterns[rand.IntN(len(patterns))], nil, texts[rand.IntN(len(texts))]())
 				changes.Add(1)
 				time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond)
 			}
