@@ -26,3 +26,25 @@ func instantOf(t time.Time) instant {
 func (i instant) since(earlier instant) time.Duration {
 	return time.Duration(max(i.mono-earlier.mono, i.wall-earlier.wall))
 }
+
+// An end is a moment to come. It has come as soon as so much time has passed on either clock: what is to end does not go on because the
+// machine was suspended. The zero end never comes.
+type end struct {
+	from instant
+	left time.Duration // from then on
+	at   time.Time     // when that is, for people and for timers, which stand still with the machine
+}
+
+// endIn is the end that comes when left has passed since t, which time.Now has returned.
+func endIn(t time.Time, left time.Duration) end {
+	return end{from: instantOf(t), left: left, at: t.Add(left)}
+}
+
+// isNever reports whether it is the zero end.
+func (e end) isNever() bool { return e.at.IsZero() }
+
+// isOver reports whether the end has come.
+func (e end) isOver(now instant) bool { return !e.isNever() && e.remains(now) <= 0 }
+
+// remains is the time from now until an end that comes; 0 or less: it has come.
+func (e end) remains(now instant) time.Duration { return e.left - now.since(e.from) }

@@ -3,10 +3,15 @@ package lockmw
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestElapsedTimeIsTheClocksMaximum(t *testing.T) {
@@ -89,4 +94,60 @@ func TestNoWorkBeginsUnderALockThatIsOver(t *testing.T) {
 	if info, err := lease.locker.Inspect(context.Background(), "k"); err != nil || info.Answer != nil {
 		t.Errorf("Redis has %+v, %v, want nothing of the work", info.Answer, err)
 	}
+}
+
+func TestAnEndComesOnTheClockThatIsAhead(t *testing.T) {
+	e := endIn(time.Now(), time.Minute)
+	for _, tc := range []struct {
+		name       string
+		mono, wall time.Duration
+		want       bool
+	}{
+		{"just before it", 59 * time.Second, 59 * time.Second, false},
+		{"behind it", time.Minute, time.Minute, true},
+		{"the machine was suspended: only the wall clock went on", time.Second, time.Minute, true},
+		{"the wall clock was set back", time.Minute, -time.Hour, true},
+	} {
+		now := instant{mono: e.from.mono + int64(tc.mono), wall: e.from.wall + int64(tc.wall)}
+		if got := e.isOver(now); got != tc.want {
+			t.Errorf("%s: over %v, want %v", tc.name, got, tc.want)
+		}
+		if (end{}).isOver(now) {
+			t.Errorf("%s: what has no end is over", tc.name)
+		}
+	}
+}
+
+// What lets work run without its lock ends with the next call, and everything when the file is looked at next: the timer stood still.
+func TestSettingsEndWhereTheMachineWasSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "settings.json")
+		text := `{"*/off*": {"off": true, "until": "2000-01-01T01:00:00Z"}, "*/mail": {"wait": "3s", "for": "1h"}}`
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := New(redistest.InMemory(t).Client(t), WithSettings(SettingsFile(file)), AllowOff(), WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close(context.Background()) }()
+		off := func(name string) bool { return l.adjust(&Policy{Name: name}, forAcquire) }
+		if !off("off1") {
+			t.Fatal("it is not off")
+		}
+		synctest.Wait() // the timer is set
+		l.settings.mu.Lock()
+		for _, live := range l.settings.table.Load().lives {
+			live.ends.from.wall -= int64(2 * time.Hour) // the wall clock went on, the timers did not
+		}
+		l.settings.mu.Unlock()
+		if off("off2") {
+			t.Error("behind its end it is off")
+		}
+		time.Sleep(fileEvery + time.Millisecond)
+		synctest.Wait()
+		if lives := l.settings.table.Load().lives; len(lives) != 0 || off("off1") {
+			t.Errorf("%d settings apply behind their end", len(lives))
+		}
+	})
 }

@@ -58,7 +58,8 @@ const (
 	// Intervention who said so and why. This event is about no policy, either.
 	EventResolved
 	// EventInShadow: a policy with Shadow is in use, so nobody is locked out. The event comes with the first call of a Name, and
-	// with a later call if the last such event was at least a minute ago. Of the other fields of Event only Name is set.
+	// with a later call if the last such event was at least a minute ago. If more than 1,024 Names are in shadow at the same time, the
+	// further ones share one such event a minute, with the Name of one of them. Of the other fields of Event only Name is set.
 	EventInShadow
 	// EventShadowAcquired: without Shadow, a call would have had its lock after Waited. Queued says that it would have waited for
 	// its turn. This and the next three kinds are told in the background, with a context that has no values: the call may have

@@ -90,8 +90,12 @@ const (
 // Stats are numbers about one Locker at one moment, for gauges. They need no observer.
 type Stats struct {
 	// Names has, by the policies' Name (or Prefix), what is held or waited for now, and what is in shadow. A
-	// Name that is not there is none of these.
+	// Name that is not there is none of these, but see MoreShadow.
 	Names map[string]NameStats
+
+	// MoreShadow says that more Names are in shadow than a Locker remembers, which is 1,024, and that some of
+	// them are not in Names.
+	MoreShadow bool
 
 	// Connected says that Redis can be reached, as far as is known from what came of the Locker's commands. A
 	// Locker that sends no command does not notice an outage. Connected becomes false when nobody listens at
@@ -114,7 +118,8 @@ type NameStats struct {
 	Held    int // leases that hold a lock; one that runs without it (FailOpen) does not count
 	Waiting int // calls that may wait and do not have their lock yet
 
-	// Shadow: a policy of that Name was used with Policy.Shadow within the last two minutes.
+	// Shadow: a policy of that Name was used with Policy.Shadow within the last 15 minutes, and no setting
+	// has ended its trial since.
 	Shadow bool
 
 	// Mixed: within the last minute, a call in shadow has seen a holder of its lock who is not in shadow.

@@ -363,6 +363,6 @@ func (l *Locker) Stats() Stats {
 			}
 		}
 	}
-	l.shadows.count(s.Names)
+	s.MoreShadow = l.shadows.count(s.Names)
 	return s
 }

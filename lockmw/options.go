@@ -156,9 +156,9 @@ func WithNote(note func(ctx context.Context) string) Option {
 //   - mistakes of the program: refusals with CodeMisuse, tickets that could not be issued, and
 //     a panic of an observer;
 //   - uncertain work: refusals with CodeIdempotencyUncertain, one line for each work;
-//   - policies with Shadow, one line a minute for each Name;
-//   - settings that say off, one line a minute for each, and a SettingsFile that cannot be
-//     read.
+//   - policies with Shadow, one line a minute for each Name, for 20 Names at most, and one that
+//     says that there are more;
+//   - settings that say off, in the same way, and a SettingsFile that cannot be read.
 //
 // These lines go to the logger that is slog.Default() when New is called. To silence them too,
 // give WithLogger a logger over slog.DiscardHandler.

@@ -42,10 +42,10 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 		defer cancel()
 		return locker.(*Locker).store.Settings(ctx)
 	}
-	seam.Set = func(ctx context.Context, locker any, pattern, text string) (bool, error) {
+	seam.Set = func(ctx context.Context, locker any, pattern string, was *string, text string) (string, bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 		defer cancel()
-		return locker.(*Locker).store.Set(ctx, pattern, text)
+		return locker.(*Locker).store.Set(ctx, pattern, was, text)
 	}
 	seam.Fences = func(lease any) []seam.Fence { return lease.(*Lease).fences() }
 	seam.Outer = func(lease any) any {

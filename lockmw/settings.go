@@ -47,9 +47,9 @@ func SettingsFile(path string) SettingsSource { return SettingsSource{fromFile, 
 // hash is read in the background: after New, whenever a message says that it has changed, when Redis is back, and every ten seconds. A call
 // that comes before the first reading runs with the program's policy.
 //
-// While Redis cannot be reached, or the user may not read the hash, the settings that are known stay until they end. The log says so, once.
-// An entry that cannot be read changes nothing: the one that stood in its place before stays until its end. An entry in Redis cannot have
-// off. NewQuorum refuses this source, because no node of a quorum can speak for the others.
+// While Redis cannot be reached, or the user may not read the hash, the settings that are known stay until they end. The log says so, once
+// for an outage, and once more where a right turns out to be missing. An entry that cannot be read changes nothing: the one that stood in
+// its place before stays until its end, in a process that has read it. An entry in Redis cannot have off. NewQuorum refuses this source, because no node of a quorum can speak for the others.
 func SettingsInRedis() SettingsSource { return SettingsSource{kind: fromRedis} }
 
 // WithSettings lets operators change policies while the program runs, by entries for service/name. The service is what WithService says.
@@ -67,6 +67,10 @@ func SettingsInRedis() SettingsSource { return SettingsSource{kind: fromRedis} }
 //     trial, and the lock is taken;
 //   - off: work runs without its lock. Only a file may say so, and only to a Locker with AllowOff.
 //
+// An entry with off or shadow true for a Locker without AllowOff changes nothing, as a whole: the policies that it is for stay as the program
+// has them. What stood in its place before does not count any more, and what is less specific does not either. A Name that itself has a *
+// can be written by what is in front of it alone, and a * there.
+//
 // An entry changes nothing else. So unless the program says AllowOff, no entry lets two calls that exclude each other hold a lock, or work
 // under it, at the same time. Entries count for calls of Acquire (and of whatever calls it) that begin while the entry applies. Leases, and
 // calls that wait, stay as they are.
@@ -76,7 +80,9 @@ func SettingsInRedis() SettingsSource { return SettingsSource{kind: fromRedis} }
 // Leader, a wait other than none for Once, off or shadow true for Do, Once, Resume or a Leader, and a lower maxHold for Do or a Leader. The
 // log says so, once for each name and reason.
 //
-// The end of an entry is counted by the time that has passed since it was read, so setting the machine's clock does not move it. The
+// The end of an entry has come when so much time has passed since it was read as was left then, on the machine's clock or on the one that
+// counts while the program runs, whichever is ahead. So it comes in time where the machine was suspended, and setting the clock back does not
+// put it off. Redis's clock says at each reading how much is left of an entry there. The
 // beginning and the end of an entry are logged, and told to observers as EventSettingBegan and EventSettingEnded, with its author and
 // reason.
 //
@@ -141,7 +147,8 @@ func defaultService() string {
 //
 // Policy.Shadow says what a call with shadow=true gets. A call that is off gets a lease without a lock, as with Policy.FailOpen: its Fence
 // is 0, its ValidUntil is the zero time, and it is Valid until its release, or until its MaxHold has passed. Observers are told
-// EventSwitchedOff in place of EventAcquired. While off applies, the log says so when it begins and once a minute, at the level of errors.
+// EventSwitchedOff in place of EventAcquired. While off applies, the log says so when it begins and once a minute, at the level of errors: of
+// the first 20 entries and of the first 20 Names of each, and how many more there are.
 func AllowOff() Option {
 	return func(o *options) error {
 		o.allowsOff = true
@@ -160,10 +167,12 @@ type Setting struct {
 	Since   time.Time `json:"since,omitzero"`  // since when this process knows it
 	Ends    time.Time `json:"ends,omitzero"`   // the zero time: it has no end
 
-	// Names are the Names to which it applies, of those that calls of this process have used so far. Refused says to which it does not
-	// apply, and why. Both are empty in events.
-	Names   []string `json:"names,omitempty"`
-	Refused []string `json:"refused,omitempty"`
+	// Names are the Names to which it applies, of those that calls of this process have used so far. A Locker remembers 1,000 Names, and
+	// as many besides whose work runs without its lock by a setting. MoreNames says that further ones run so. Refused says to which it does
+	// not apply, and why; of many, the first 20. All three are empty in events.
+	Names     []string `json:"names,omitempty"`
+	MoreNames bool     `json:"more_names,omitzero"`
+	Refused   []string `json:"refused,omitempty"`
 }
 
 // SettingsStats are numbers about the settings of one Locker at one moment.
@@ -172,8 +181,10 @@ type SettingsStats struct {
 	// call on.
 	Changed map[string]int
 
-	// Off has the Names whose work runs without its lock now, because a setting says so.
-	Off []string
+	// Off has the Names whose work runs without its lock now, because a setting says so. MoreOff says that there are more of them than a
+	// Locker remembers, and that some are not in Off.
+	Off     []string
+	MoreOff bool
 
 	// Refused is how many settings cannot be read, or do not fit a policy.
 	Refused int

@@ -2,6 +2,7 @@ package lockmw_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -152,6 +153,203 @@ func TestOfTooManySettingsTheMostSpecificCount(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		if got := lockmw.Adjust(l, lockmw.Policy{Name: "pay"}); got.Wait != 3*time.Second {
 			t.Errorf("it is %+v", got)
+		}
+	})
+}
+
+// Work that runs without its lock is seen in the log, in Stats and in the list, also where the process has used more Names before than are
+// remembered.
+func TestOffIsSeenHoweverManyNamesCameBefore(t *testing.T) {
+	inFile(t, `{}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+		for i := range 1200 {
+			lockmw.Adjust(l, lockmw.Policy{Name: fmt.Sprint("name", i)})
+		}
+		d.write(`{"shop/pay": {"off": true}}`)
+		looked()
+		if lease := mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"}); lease.Fence() != 0 {
+			t.Fatal("it is not off")
+		}
+		synctest.Wait()
+		if log.count("OFF", "names=[pay]") != 1 || changeOf(l, "pay") != "off=true" {
+			t.Errorf("%+v\n%s", settingsOf(l), log.text.String())
+		}
+		if s := l.Stats().Settings; !slices.Equal(s.Off, []string{"pay"}) || s.MoreOff || s.Changed["off"] != 1 {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := log.count("OFF", "names=[pay]"); n != 2 {
+			t.Errorf("%d lines after a minute", n)
+		}
+		d.write(`{}`)
+		looked()
+		if s := l.Stats().Settings; len(s.Off) != 0 {
+			t.Errorf("when it is over, %q are off", s.Off)
+		}
+	}, lockmw.AllowOff())
+}
+
+// The same where the Name has more policies than are remembered, and the first of them have their lock.
+func TestOffIsSeenHoweverManyPoliciesItsNameHas(t *testing.T) {
+	inFile(t, `{"shop/pay": {"off": true, "ttl": "4s"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+		for i := range 20 { // a TTL of 30 s cannot be lowered so far
+			lockmw.Adjust(l, lockmw.Policy{Name: "pay", Wait: time.Duration(i+1) * time.Second})
+		}
+		if lease := mustAcquire(t, l, "k", lockmw.Policy{Name: "pay", TTL: time.Second}); lease.Fence() != 0 {
+			t.Fatal("it is not off")
+		}
+		synctest.Wait()
+		if off := l.Stats().Settings.Off; !slices.Equal(off, []string{"pay"}) || log.count("OFF", "names=[pay]") != 1 || changeOf(l, "pay") == "" {
+			t.Errorf("%q are off\n%s", off, log.text.String())
+		}
+	}, lockmw.AllowOff())
+}
+
+// Of more Names that are off than are remembered it is told that there are more, also of a setting of whose Names none is remembered.
+func TestMoreNamesThatAreOffThanAreRememberedAreTold(t *testing.T) {
+	inFile(t, `{"shop/a*": {"off": true}, "shop/b*": {"off": true}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+		for i := range 2100 {
+			lockmw.Adjust(l, lockmw.Policy{Name: fmt.Sprint("a", i)})
+		}
+		for range 3 {
+			lockmw.Adjust(l, lockmw.Policy{Name: "bank"})
+		}
+		s := l.Stats().Settings
+		if len(s.Off) != 2000 || !s.MoreOff {
+			t.Errorf("%d are off, more: %v", len(s.Off), s.MoreOff)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, parts := range [][]string{{"OFF", "setting=shop/a*", "… and more"}, {"OFF", "setting=shop/b*", "… and more"}} {
+			if log.count(parts...) != 1 {
+				t.Errorf("no line has %q:\n%s", parts, log.text.String())
+			}
+		}
+		for _, s := range settingsOf(l) {
+			if !s.MoreNames {
+				t.Errorf("%s has no more names", s.Pattern)
+			}
+		}
+		d.write(`{"shop/c*": {"off": true}}`)
+		looked()
+		lockmw.Adjust(l, lockmw.Policy{Name: "cash"})
+		if s := l.Stats().Settings; !slices.Equal(s.Off, []string{"cash"}) || s.MoreOff {
+			t.Errorf("when it is over, %+v", s)
+		}
+	}, lockmw.AllowOff())
+}
+
+// However many Names or settings are off, a minute of the log has few lines, which say that there are more.
+func TestALotThatIsOffDoesNotFloodTheLog(t *testing.T) {
+	var one, all []string
+	for i := range 500 {
+		one = append(one, fmt.Sprintf("%q: {%q: true}", fmt.Sprint("shop/p", i), "off"))
+	}
+	all = append(all, `"shop/*": {"off": true}`)
+	for _, tc := range []struct {
+		settings []string
+		says     string
+	}{{one, "number=480"}, {all, "… and 480 more"}} {
+		inFile(t, "{"+strings.Join(tc.settings, ",")+"}", func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+			for i := range 500 {
+				lockmw.Adjust(l, lockmw.Policy{Name: fmt.Sprint("p", i)})
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := log.count("OFF"); n > 20+20+1 || log.count("OFF", tc.says) != 1 {
+				t.Errorf("%d lines, %d of which say %q", n, log.count("OFF", tc.says), tc.says)
+			}
+			if n := len(log.text.String()); n > 50<<10 {
+				t.Errorf("%d bytes of log", n)
+			}
+			if n := len(l.Stats().Settings.Off); n != 500 {
+				t.Errorf("%d are off", n)
+			}
+		}, lockmw.AllowOff())
+	}
+}
+
+// A right that is missing is told also where Redis could not be reached before; and what runs without its lock meanwhile.
+func TestAMissingRightIsToldBehindAnotherFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, log := redistest.InMemory(t), new(journal)
+		l := fromRedis(t, m.Client(t), log.option(), lockmw.AllowOff())
+		put(t, l, "shop/pay", `{"shadow":"true"}`)
+		time.Sleep(11 * time.Second)
+		const loading, noRight = "LOADING Redis is loading the dataset in memory", "NOPERM User locks has no permissions to run the 'hgetall' command"
+		for i, text := range []string{loading, noRight, loading, noRight} {
+			m.SetError(text)
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			if told, right := log.count("settings cannot be read", "still_shadow=[shop/pay]"), log.count("settings cannot be read", "docs/redis.md"); told != min(i+1, 2) || right != min(i, 1) {
+				t.Errorf("%d: told %d times, of the right %d:\n%s", i, told, right, log.text.String())
+			}
+		}
+		m.SetError("")
+		time.Sleep(15 * time.Second)
+		m.SetError(noRight)
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if log.count("can be read again") != 1 || log.count("settings cannot be read", "docs/redis.md") != 2 {
+			t.Errorf("the log:\n%s", log.text.String())
+		}
+	})
+}
+
+// What is left of a setting is what Redis's clock says at each reading, and not only at the first.
+func TestTheEndInRedisIsThatOfItsClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, e := redistest.InMemory(t), new(events)
+		l := fromRedis(t, m.Client(t), e.option())
+		lockmw.Adjust(l, lockmw.Policy{Name: "pay"})
+		put(t, l, "shop/pay", fmt.Sprintf(`{"wait":"3s","until":%d}`, time.Now().Add(5*time.Minute).UnixMicro()))
+		reads := func(want string, began int) {
+			t.Helper()
+			time.Sleep(11 * time.Second)
+			synctest.Wait()
+			if got, n := changeOf(l, "pay"), len(e.of(lockmw.EventSettingBegan)); got != want || n != began {
+				t.Errorf("it has %q, and has begun %d times, want %q and %d", got, n, want, began)
+			}
+		}
+		reads("wait=3s", 1)
+		reads("wait=3s", 1) // both clocks say the same
+		m.SetTime(time.Now().Add(time.Hour))
+		reads("", 1)
+		m.SetTime(time.Time{})
+		reads("wait=3s", 2)
+	})
+}
+
+// A process that was running when what the program does not allow was set, and one that starts later, have the same policy: the program's.
+func TestWhatIsNotAllowedCountsForAllAlike(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log := redistest.InMemory(t).Client(t), new(journal)
+		pay := lockmw.Policy{Name: "pay", Wait: time.Second}
+		running := fromRedis(t, c, log.option())
+		put(t, running, "shop/*", `{"wait":"4s"}`)
+		put(t, running, "shop/pay", `{"wait":"3s"}`)
+		time.Sleep(11 * time.Second)
+		if got := lockmw.Adjust(running, pay).Wait; got != 3*time.Second {
+			t.Fatalf("a call waits for %v", got)
+		}
+		put(t, running, "shop/pay", `{"shadow":"true","wait":"2s"}`)
+		time.Sleep(11 * time.Second)
+		started := fromRedis(t, c, log.option())
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		for name, l := range map[string]*lockmw.Locker{"running": running, "started": started} {
+			if got := lockmw.Adjust(l, pay); got != pay {
+				t.Errorf("%s: the policy is %+v", name, got)
+			}
+			if got := lockmw.Adjust(l, lockmw.Policy{Name: "mail"}).Wait; got != 4*time.Second {
+				t.Errorf("%s: a call of another name waits for %v", name, got)
+			}
+			if s := settingsOf(l)[0]; s.Pattern != "shop/pay" || len(s.Names) > 0 || len(s.Refused) != 1 || !strings.Contains(s.Refused[0], "AllowOff") || l.Stats().Settings.Refused != 1 {
+				t.Errorf("%s: it is told as %+v", name, s)
+			}
+		}
+		if n := log.count("level=WARN", "shop/pay", "AllowOff"); n != 2 {
+			t.Errorf("%d lines, want one of each:\n%s", n, log.text.String())
 		}
 	})
 }

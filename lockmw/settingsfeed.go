@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/settings"
+	"github.com/lockmw/kit/internal/store"
 )
 
 // How the sources of settings are read: each by a goroutine of its own, which the keeper's stop ends.
@@ -43,6 +44,7 @@ type feed struct {
 	// The goroutine that reads the source uses these alone.
 	content []byte // of a file, as it was last looked at
 	fault   string // why it could not be read the last time; empty: it could
+	lasting bool   // the log says of Redis why it cannot be read until somebody mends that
 }
 
 // watchFile looks at a file again and again. It closes looked when it has done so once.
@@ -51,6 +53,7 @@ func (k *settingsKeeper) watchFile(f *feed, looked chan<- struct{}) {
 	close(looked)
 	for k.pause(fileEvery) {
 		k.lookAt(f)
+		nudge(k.moved) // an end may have come while the machine was suspended, and the timer with it
 	}
 }
 
@@ -72,10 +75,7 @@ func (k *settingsKeeper) lookAt(f *feed) {
 		k.mu.Lock()
 		f.broken, f.unused = map[string]string{f.path: err.Error()}, 1
 		k.mu.Unlock()
-		attrs := []any{"file", f.path, "error", err}
-		if off := k.offIn(f); len(off) > 0 {
-			attrs = append(attrs, "still_off", off)
-		}
+		attrs := append([]any{"file", f.path, "error", err}, k.still(f)...)
 		k.locker.log.Error("lockmw: a file of settings cannot be read; nothing is changed until it is mended", attrs...)
 		return
 	}
@@ -115,6 +115,7 @@ func readFile(path string) ([]byte, error) {
 func (k *settingsKeeper) watchRedis(f *feed) {
 	for {
 		k.readRedis(f)
+		nudge(k.moved) // as for a file
 		pause := hintPause
 		if f.fault != "" {
 			pause = afterFault
@@ -165,38 +166,46 @@ func (k *settingsKeeper) readRedis(f *feed) {
 	k.accept(f, entries, broken, asked, clock)
 }
 
-// cannotRead notes that a source was not read, and logs why, once for each reason.
+// cannotRead notes that a source was not read, and logs why: of a file once for each reason. The texts of Redis differ from try to try: of
+// these the first is logged, and behind it the first that lasts until somebody mends it, such as a right that is missing.
 func (k *settingsKeeper) cannotRead(f *feed, err error) {
 	if f.kind == fromFile && errors.Is(err, fs.ErrNotExist) {
 		f.content = nil // what comes in its place is told of
 	}
-	if f.fault == err.Error() || f.kind == fromRedis && f.fault != "" { // whose texts differ from try to try
+	lasting := f.kind == fromRedis && store.AsError(err).Permanent && !f.lasting
+	if f.fault == err.Error() || f.kind == fromRedis && f.fault != "" && !lasting {
 		return
 	}
-	f.fault = err.Error()
-	attrs := []any{"source", f.kind, "error", err}
-	if off := k.offIn(f); len(off) > 0 {
-		attrs = append(attrs, "still_off", off)
-	}
+	f.fault, f.lasting = err.Error(), f.lasting || lasting
+	attrs := append([]any{"source", f.kind, "error", err}, k.still(f)...)
 	k.locker.log.Warn("lockmw: settings cannot be read; those that are known stay until they end", attrs...)
 }
 
-// offIn returns the settings of a source that have work run without its lock.
-func (k *settingsKeeper) offIn(f *feed) (patterns []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// still returns what the log says of the settings of a source that have work run without its lock.
+func (k *settingsKeeper) still(f *feed) (attrs []any) {
+	var off, shadow []string
 	for _, live := range k.table.Load().lives {
-		if live.source == f.kind && live.entry.Off {
-			patterns = append(patterns, live.pattern.String())
+		switch pattern := live.pattern.String(); {
+		case live.source != f.kind || live.denied:
+		case live.entry.Off:
+			off = append(off, pattern)
+		case live.entry.Shadow == settings.True:
+			shadow = append(shadow, pattern)
 		}
 	}
-	return patterns
+	if len(off) > 0 {
+		attrs = append(attrs, "still_off", settings.First(off, false))
+	}
+	if len(shadow) > 0 {
+		attrs = append(attrs, "still_shadow", settings.First(shadow, false))
+	}
+	return attrs
 }
 
 // canRead notes that a source was read, and logs it where the log says that it cannot be.
 func (k *settingsKeeper) canRead(f *feed) {
 	if f.fault != "" {
-		f.fault = ""
+		f.fault, f.lasting = "", false
 		k.locker.log.Info("lockmw: settings can be read again", "source", f.kind)
 	}
 }

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -21,11 +22,18 @@ const (
 	shoutEvery = time.Minute
 
 	mostSettings     = 1000 // of one source for one service
-	mostToldSettings = 20   // that begin or end at the same time and have a line of their own in the log
+	mostToldSettings = 20   // that begin or end at the same time, or say off, and have a line of their own in the log
+	mostShoutedNames = 20   // that have a line of their own in the log when they are off, before it tells of all once a minute
 	mostBroken       = 20   // settings of one source that cannot be used and are told by their names
 
 	// andMore stands for the settings that cannot be used and are not told by their names. It is no pattern.
 	andMore = "…"
+
+	// clocksDiffer is by how much Redis may say otherwise of the end of a setting than was read before.
+	clocksDiffer = time.Second
+
+	// farAway is a time of which nobody asks how exactly it is known.
+	farAway = 365 * 24 * time.Hour
 
 	// lastLook is how long Close waits at most for a look at a file, which nothing can interrupt.
 	lastLook = time.Second
@@ -42,11 +50,12 @@ type settingsKeeper struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	hints   chan struct{} // that Redis is to be read; has room for one
-	moved   chan struct{} // that another end may be the next; has room for one
+	moved   chan struct{} // that another end may be the next, or may have come; has room for one
 
 	mu       sync.Mutex // guards what follows, and that one table takes the place of another; nothing is sent or read meanwhile
 	feeds    []*feed    // that of a file first: its settings count before those of Redis
 	shoutDue time.Time  // when the log is to say again that work runs without its lock
+	shouted  int        // how many Names had a line of their own since it has said so
 }
 
 // newSettingsKeeper returns a keeper that start has read, or nil if there is no source.
@@ -145,22 +154,22 @@ func (k *settingsKeeper) accept(f *feed, entries map[settings.Pattern]settings.E
 	for _, pattern := range slices.SortedFunc(maps.Keys(entries), settings.Compare) { // of too many those count that are the most specific
 		entry := entries[pattern]
 		left, ends := entry.Left(read, clock)
+		had := f.known[pattern]
 		switch {
 		case !pattern.Serves(k.service):
 			continue
-		case entry.Off && !k.mayOff:
-			broken[pattern.String()] = "off: the program does not allow it (AllowOff)"
-		case entry.Shadow == settings.True && !k.mayOff:
-			broken[pattern.String()] = "shadow=true: the program does not allow it (AllowOff)"
-		case f.known[pattern] != nil && f.known[pattern].entry == entry:
-			known[pattern] = f.known[pattern]
+		case had != nil && had.entry == entry && (entry.Over == 0 || had.ends.agrees(left, read, time.Now())):
+			known[pattern] = had
 		case ends && left <= 0: // nobody has taken it away
 		case len(known) >= mostSettings:
 			broken[pattern.String()] = fmt.Sprintf("there are more than %d settings", mostSettings)
 		default:
 			live := &liveSetting{pattern: pattern, entry: entry, source: f.kind, since: time.Now()}
 			if ends {
-				live.ends = read.Add(left)
+				live.ends = endIn(read, left)
+			}
+			if why := k.denies(entry); why != "" {
+				live.denied, live.refused = true, []string{why}
 			}
 			known[pattern] = live
 		}
@@ -169,6 +178,29 @@ func (k *settingsKeeper) accept(f *feed, entries map[settings.Pattern]settings.E
 	f.known, f.last = known, read
 	k.refresh(time.Now())
 	nudge(k.moved)
+}
+
+// agrees reports whether the end of a setting is the one that Redis tells now: left was left at a moment between asked and now. It is another
+// one where Redis's clock was set, or where both clocks of this machine stood still.
+func (e end) agrees(left time.Duration, asked, now time.Time) bool {
+	left = max(min(left, farAway), -farAway)
+	remains := min(e.remains(instantOf(now)), farAway)
+	return remains-left <= clocksDiffer && left-remains <= now.Sub(asked)+clocksDiffer
+}
+
+// denies says why the program does not allow an entry; empty: it does. Such an entry stands in its place all the same, and the policies
+// that it is for are as the program has them: what would count in its stead is what was read before, in a process that has read that, and
+// what is less specific in any other.
+func (k *settingsKeeper) denies(entry settings.Entry) string {
+	switch {
+	case k.mayOff:
+		return ""
+	case entry.Off:
+		return "off: the program does not allow it (AllowOff)"
+	case entry.Shadow == settings.True:
+		return "shadow=true: the program does not allow it (AllowOff)"
+	}
+	return ""
 }
 
 // breaks logs what cannot be used and was not told before, and returns what is to be kept of it. The settings that stood in its place stay
@@ -204,7 +236,7 @@ func (k *settingsKeeper) refresh(now time.Time) {
 	for _, f := range k.feeds {
 		var of []*liveSetting
 		for _, live := range f.known {
-			if live.ends.IsZero() || now.Before(live.ends) {
+			if !live.ends.isOver(instantOf(now)) {
 				of = append(of, live)
 			}
 		}
@@ -230,16 +262,18 @@ func (k *settingsKeeper) tellAll(kind EventKind, t *settingsTable, all, but []*l
 			continue
 		}
 		if n++; n <= mostToldSettings {
-			text := "lockmw: a setting applies from now on"
+			level, text := slog.LevelInfo, "lockmw: a setting applies from now on"
 			switch {
 			case kind == EventSettingEnded:
 				text = "lockmw: a setting applies no more"
+			case live.denied:
+				level, text = slog.LevelWarn, "lockmw: a setting would have work run without its lock, which the program does not allow (AllowOff): it changes nothing"
 			case len(names[live]) == 0 && len(live.refused) > 0:
 				text = "lockmw: a setting is known, and fits none of the policies that it is for"
 			case len(names[live]) == 0:
 				text = "lockmw: a setting is known, and applies to none of the names that were used so far"
 			}
-			k.locker.log.Info(text, append(k.attrs(live), "names", names[live])...)
+			k.locker.log.Log(context.Background(), level, text, append(k.attrs(live), "names", settings.First(names[live], t.more[live]))...)
 		}
 		k.locker.tellLater(context.Background(), Event{Kind: kind, Setting: new(live.setting())})
 	}
@@ -254,20 +288,37 @@ func (k *settingsKeeper) shout(now time.Time) {
 		return
 	}
 	t := k.table.Load()
-	off := t.names((*verdict).isOff)
+	n, off := 0, t.names((*verdict).isOff)
 	for _, live := range t.lives {
-		if len(off[live]) > 0 {
-			k.locker.log.Error("lockmw: OFF: work runs without its lock, because a setting says so", append(k.attrs(live), "names", off[live])...)
+		if len(off[live]) == 0 && !t.more[live] {
+			continue
+		}
+		if n++; n <= mostToldSettings {
+			k.shoutOf(live, settings.First(off[live], t.more[live]))
 		}
 	}
-	k.shoutDue = now.Add(shoutEvery)
+	if n > mostToldSettings {
+		k.locker.log.Error("lockmw: OFF: work runs without its lock, because further settings say so", "number", n-mostToldSettings)
+	}
+	k.shoutDue, k.shouted = now.Add(shoutEvery), 0
+}
+
+// shoutAtOnce logs that the work of one more Name runs without its lock. Of many that come within a minute, shout tells. The caller holds mu.
+func (k *settingsKeeper) shoutAtOnce(live *liveSetting, name string) {
+	if k.shouted++; k.shouted <= mostShoutedNames {
+		k.shoutOf(live, []string{name})
+	}
+}
+
+func (k *settingsKeeper) shoutOf(live *liveSetting, names []string) {
+	k.locker.log.Error("lockmw: OFF: work runs without its lock, because a setting says so", append(k.attrs(live), "names", names)...)
 }
 
 func (k *settingsKeeper) attrs(live *liveSetting) []any {
 	attrs := []any{"setting", live.pattern.String(), "change", live.entry.Change.String(), "source", live.source}
 	attrs = append(attrs, Intervention{live.entry.Author, live.entry.Reason}.attrs()...)
-	if !live.ends.IsZero() {
-		attrs = append(attrs, "left", max(time.Until(live.ends), 0).Round(time.Second))
+	if !live.ends.isNever() {
+		attrs = append(attrs, "left", max(live.ends.remains(now()), 0).Round(time.Second))
 	}
 	return attrs
 }
@@ -276,11 +327,12 @@ func (k *settingsKeeper) attrs(live *liveSetting) []any {
 func (s *liveSetting) setting() Setting {
 	return Setting{
 		Pattern: s.pattern.String(), Change: s.entry.Change.String(), Source: s.source,
-		Author: s.entry.Author, Reason: s.entry.Reason, Off: s.entry.Off, Since: s.since, Ends: s.ends,
+		Author: s.entry.Author, Reason: s.entry.Reason, Off: s.entry.Off && !s.denied, Since: s.since, Ends: s.ends.at,
 	}
 }
 
-// endInTime has settings end, and the log shout.
+// endInTime has settings end, and the log shout. Timers stand still where the machine is suspended: then what has ended ends when a source
+// is read next.
 func (k *settingsKeeper) endInTime() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -304,8 +356,8 @@ func (k *settingsKeeper) endInTime() {
 func (k *settingsKeeper) next() time.Time {
 	next := k.shoutDue
 	for _, live := range k.table.Load().lives {
-		if !live.ends.IsZero() && live.ends.Before(next) {
-			next = live.ends
+		if !live.ends.isNever() && live.ends.at.Before(next) {
+			next = live.ends.at
 		}
 	}
 	return next
@@ -329,6 +381,7 @@ func (k *settingsKeeper) stats() *SettingsStats {
 			s.Changed[field] += len(applies[live])
 		}
 		s.Off = append(s.Off, off[live]...)
+		s.MoreOff = s.MoreOff || t.more[live]
 		s.Refused += min(len(live.refused), 1)
 	}
 	slices.Sort(s.Off)
@@ -350,7 +403,7 @@ func (k *settingsKeeper) list() (all []Setting) {
 	applies := t.names((*verdict).applies)
 	for _, live := range t.lives {
 		s := live.setting()
-		s.Names, s.Refused = applies[live], slices.Clone(live.refused)
+		s.Names, s.MoreNames, s.Refused = applies[live], t.more[live], slices.Clone(live.refused)
 		all = append(all, s)
 	}
 	for _, f := range k.feeds {

@@ -16,7 +16,8 @@ import (
 
 const (
 	// mostSettingNames is how many Names a table remembers, and mostSettingPolicies how many policies of each. Further ones
-	// are judged again at each call.
+	// are judged again at each call. As many Names have room besides whose work a setting has run without its lock: operators must
+	// see that.
 	mostSettingNames    = 1000
 	mostSettingPolicies = 16
 
@@ -26,7 +27,7 @@ const (
 	// leastLoweredMaxHold is how far a setting may lower a MaxHold. Handlers that are told to stop before they have begun answer nothing.
 	leastLoweredMaxHold = time.Second
 
-	// mostSettingRefusals is how many refusals of one setting are kept for operators.
+	// mostSettingRefusals is how many refusals of one setting are kept for operators. Behind them stands that there are more.
 	mostSettingRefusals = 20
 )
 
@@ -47,7 +48,8 @@ type liveSetting struct {
 	entry   settings.Entry
 	source  string
 	since   time.Time
-	ends    time.Time // zero: never
+	ends    end
+	denied  bool // it would have work run without its lock, and the program does not allow that: it changes no policy
 
 	refused []string // why it does not apply to which Name; the mutex of the keeper guards it
 }
@@ -55,6 +57,7 @@ type liveSetting struct {
 // A settingsTable has the settings that apply, and what they make of policies.
 type settingsTable struct {
 	lives []*liveSetting                       // the first that matches counts
+	more  map[*liveSetting]bool                // those that are off for Names for which there is no room; the mutex of the keeper guards it
 	slots atomic.Pointer[map[string]*nameSlot] // by Name; a map that nobody changes
 	quick [256]atomic.Pointer[verdict]         // some of the verdicts, which are found without the map: see place
 }
@@ -72,7 +75,7 @@ type verdict struct {
 	changes bool // it is another one
 	off     bool // work runs without its lock
 	policy  Policy
-	ends    time.Time // of what lets work run without its lock, off or shadow: it ends in time also where the process was stopped; zero: never
+	ends    end // of what lets work run without its lock, off or shadow: it ends in time also where the process was stopped
 }
 
 // find returns the slot's verdict on p, or nil.
@@ -89,22 +92,25 @@ func (n *nameSlot) find(p *Policy, use use) *verdict {
 	return nil
 }
 
-// add remembers a verdict, while there is room. The caller holds the keeper's mutex.
+// add remembers a verdict, while there is room. The first by which work runs without its lock has the place of another one where
+// there is none, so that the Name is known for it. The caller holds the keeper's mutex.
 func (n *nameSlot) add(v verdict) {
-	var verdicts []verdict
-	if had := n.verdicts.Load(); had != nil {
-		verdicts = *had
+	verdicts := slices.Clone(n.all())
+	switch {
+	case len(verdicts) < mostSettingPolicies:
+		verdicts = append(verdicts, v)
+	case v.isLockless() && !n.any((*verdict).isLockless):
+		verdicts[len(verdicts)-1] = v
+	default:
+		return
 	}
-	if len(verdicts) < mostSettingPolicies {
-		verdicts = append(slices.Clone(verdicts), v)
-		n.verdicts.Store(&verdicts)
-	}
+	n.verdicts.Store(&verdicts)
 }
 
 // newSettingsTable returns a table with these settings, and the names and policies that were known before. The caller holds
 // the keeper's mutex.
 func (k *settingsKeeper) newSettingsTable(lives []*liveSetting) *settingsTable {
-	t := &settingsTable{lives: lives}
+	t := &settingsTable{lives: lives, more: make(map[*liveSetting]bool)}
 	slots := make(map[string]*nameSlot)
 	if before := k.table.Load(); before != nil {
 		for name, slot := range *before.slots.Load() {
@@ -121,6 +127,14 @@ func (k *settingsKeeper) newSettingsTable(lives []*liveSetting) *settingsTable {
 			if slot.any((*verdict).tries) && !now.any((*verdict).tries) {
 				k.locker.shadows.forget(name)
 			}
+		}
+	}
+	for name, slot := range slots { // those that had room because their work ran without its lock
+		if len(slots) <= mostSettingNames {
+			break
+		}
+		if !slot.any((*verdict).isLockless) {
+			delete(slots, name)
 		}
 	}
 	t.slots.Store(&slots)
@@ -166,6 +180,9 @@ func (v *verdict) isOff() bool   { return v.off }
 // tries reports whether a policy is in shadow by its setting.
 func (v *verdict) tries() bool { return v.changes && v.policy.Shadow && !v.given.Shadow }
 
+// isLockless reports whether work runs without its lock by its setting.
+func (v *verdict) isLockless() bool { return v.off || v.tries() }
+
 // settingOf returns the setting for a Name, or nil.
 func (t *settingsTable) settingOf(service, name string) *liveSetting {
 	for _, live := range t.lives {
@@ -186,7 +203,7 @@ func (k *settingsKeeper) adjust(p *Policy, use use) (off bool) {
 			return false
 		}
 	}
-	if !v.ends.IsZero() && !time.Now().Before(v.ends) {
+	if !v.ends.isNever() && v.ends.isOver(now()) {
 		return false
 	}
 	if v.changes {
@@ -235,32 +252,36 @@ func (k *settingsKeeper) verdictOnNew(p *Policy, use use) *verdict {
 	defer k.mu.Unlock()
 	t := k.table.Load()
 	slots := *t.slots.Load()
-	slot := slots[name]
-	remembered := slot != nil || len(slots) < mostSettingNames
-	if slot == nil {
+	slot, known := slots[name]
+	if !known {
 		slot = &nameSlot{live: t.settingOf(k.service, name)}
-		if remembered {
-			more := maps.Clone(slots)
-			more[name] = slot
-			t.slots.Store(&more)
-		}
 	}
 	if v := slot.find(p, use); v != nil {
 		return v
 	}
 	v := k.judge(slot.live, *p, use)
-	if v.off && remembered && !slot.any((*verdict).isOff) {
-		k.shoutDue = time.Time{} // the log does not name it yet
-		nudge(k.moved)
-	}
+	wasOff := slot.any((*verdict).isOff)
 	slot.add(v)
+	switch {
+	case known:
+	case len(slots) < mostSettingNames, v.isLockless() && len(slots) < 2*mostSettingNames:
+		more := maps.Clone(slots)
+		more[name] = slot
+		t.slots.Store(&more)
+	case v.off:
+		wasOff = t.more[slot.live]
+		t.more[slot.live] = true
+	}
+	if v.off && !wasOff {
+		k.shoutAtOnce(slot.live, name)
+	}
 	return &v
 }
 
 // judge says what a setting makes of a policy, and tells where it does not fit. The caller holds the keeper's mutex.
 func (k *settingsKeeper) judge(live *liveSetting, given Policy, use use) verdict {
 	v := verdict{given: given, use: use}
-	if live == nil {
+	if live == nil || live.denied {
 		return v
 	}
 	merged, err := merge(given, live.entry.Change, use, k.mayOff)
@@ -272,7 +293,7 @@ func (k *settingsKeeper) judge(live *liveSetting, given Policy, use use) verdict
 		return v
 	}
 	v.changes, v.off, v.policy = true, live.entry.Off, merged
-	if v.off || v.tries() {
+	if v.isLockless() {
 		v.ends = live.ends
 	}
 	return v
@@ -329,7 +350,13 @@ func merge(p Policy, c settings.Change, use use, mayOff bool) (Policy, error) {
 // refuse notes for operators that a setting does not fit a policy, and logs it, once. The caller holds the keeper's mutex.
 func (k *settingsKeeper) refuse(live *liveSetting, p *Policy, err error) {
 	text := fmt.Sprintf("%s: %s", p.calledAs(), strings.TrimPrefix(err.Error(), "lockmw: "))
-	if slices.Contains(live.refused, text) || len(live.refused) >= mostSettingRefusals {
+	switch {
+	case slices.Contains(live.refused, text), len(live.refused) > mostSettingRefusals:
+		return
+	case len(live.refused) == mostSettingRefusals:
+		live.refused = append(live.refused, "… and further policies")
+		k.locker.log.Warn("lockmw: a setting does not fit further policies, which stay as the program has them, and are not named",
+			"setting", live.pattern.String(), "change", live.entry.Change.String(), "source", live.source)
 		return
 	}
 	live.refused = append(live.refused, text)

@@ -182,7 +182,7 @@ func TestAShadowAndAHolderAreNotInEachOthersWay(t *testing.T) {
 			t.Errorf("forecasts: %+v, want two, of which the second one is mixed", told)
 		}
 		_ = shadow.Release(context.Background())
-		time.Sleep(3 * time.Minute)
+		time.Sleep(16 * time.Minute)
 		if names := tries.Stats().Names; len(names) != 0 {
 			t.Errorf("Stats = %+v, want that nothing is in shadow any more", names)
 		}

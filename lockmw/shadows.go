@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,10 +14,14 @@ import (
 // names are in shadow.
 
 const (
-	mostShadows = 4096            // forecasts that are under way at the same time; further ones are not made
-	shadowStays = 2 * time.Minute // for how long after its last call Stats say that a policy is in shadow
-	mixedStays  = time.Minute     // for how long after somebody was seen who is not in shadow forecasts are called mixed
-	mostInShade = 1024            // names that are remembered
+	mostShadows = 4096        // forecasts that are under way at the same time; further ones are not made
+	mixedStays  = time.Minute // for how long after somebody was seen who is not in shadow forecasts are called mixed
+	mostInShade = 1024        // names that are remembered
+	mostShouted = 20          // names that have a line of their own in the log within shoutEvery
+
+	// shadowStays is for how long after its last call Stats say that a policy is in shadow. An alert looks at that for ten minutes: also
+	// of a job that comes every five minutes it is to be seen.
+	shadowStays = 15 * time.Minute
 )
 
 // shadows are the forecasts of a Locker, and what it knows of policies in shadow.
@@ -34,6 +39,11 @@ type shadows struct {
 	ctx     context.Context // ends when Close begins; nil: there was no forecast
 	end     context.CancelFunc
 	names   map[string]*shade
+	others  shade     // of all names for which there is no room, together
+	swept   time.Time // when names were looked for last that are in shadow no more
+	minute  time.Time // since when lines are counted
+	lines   int       // logged since then, each with a name
+	many    bool      // since then the log has said that there are more
 }
 
 // A shade is what is known of the policies of one Name that are in shadow.
@@ -41,39 +51,74 @@ type shade struct {
 	used, shouted, mixed time.Time // when last; zero: never
 }
 
+// A shouting is what is to be told of a policy that is used in shadow.
+type shouting uint8
+
+const (
+	nothingNew shouting = iota
+	toObservers
+	toObserversAndLog
+	ofMany // the same, but the line says that there are more policies than lines
+)
+
 // use notes that a policy in shadow is used, and has it shouted when that is due.
 func (s *shadows) use(l *Locker, name string) {
 	s.mu.Lock()
 	due := s.note(name)
 	s.mu.Unlock()
-	if due {
-		l.shout(name)
-	}
+	l.shout(name, due)
 }
 
 // note is use, but for the shouting, which it says is due. The caller holds mu.
-func (s *shadows) note(name string) (due bool) {
+func (s *shadows) note(name string) (due shouting) {
 	now := time.Now()
-	known := s.names[name]
-	if known == nil {
-		if s.names == nil {
-			s.names = make(map[string]*shade)
-		}
-		for other := range s.names { // any
-			if len(s.names) < mostInShade {
-				break
-			}
-			delete(s.names, other)
-		}
-		known = new(shade)
-		s.names[name] = known
+	known := s.shadeOf(name)
+	if known == &s.others {
+		known = s.place(name, now)
 	}
 	known.used = now
 	if now.Sub(known.shouted) < shoutEvery {
-		return false
+		return nothingNew
 	}
 	known.shouted = now
-	return true
+	if now.Sub(s.minute) >= shoutEvery {
+		s.minute, s.lines, s.many = now, 0, false
+	}
+	switch {
+	case known != &s.others && s.lines < mostShouted:
+		s.lines++
+		return toObserversAndLog
+	case !s.many:
+		s.many = true
+		return ofMany
+	}
+	return toObservers
+}
+
+// shadeOf returns what is known of a name; of one that is not remembered, what is known of all these. The caller holds mu.
+func (s *shadows) shadeOf(name string) *shade {
+	if known := s.names[name]; known != nil {
+		return known
+	}
+	return &s.others
+}
+
+// place remembers a name, and returns what is known of it. It has the place of one that is in shadow no more; of one that is, it must be
+// known. The caller holds mu.
+func (s *shadows) place(name string, now time.Time) *shade {
+	if s.names == nil {
+		s.names = make(map[string]*shade)
+	}
+	if len(s.names) >= mostInShade && now.Sub(s.swept) >= shoutEvery { // seldom, as a call waits for it
+		s.swept = now
+		maps.DeleteFunc(s.names, func(_ string, other *shade) bool { return now.Sub(other.used) >= shadowStays })
+	}
+	if len(s.names) >= mostInShade {
+		return &s.others
+	}
+	known := new(shade)
+	s.names[name] = known
+	return known
 }
 
 // enter is use, and counts a forecast in. It reports false if none may be made: too many are under way, or the Locker is closed.
@@ -89,9 +134,7 @@ func (s *shadows) enter(l *Locker, name string) bool {
 		}
 	}
 	s.mu.Unlock()
-	if due {
-		l.shout(name)
-	}
+	l.shout(name, due)
 	return ok
 }
 
@@ -147,9 +190,7 @@ func (s *shadows) close() {
 func (s *shadows) mixed(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.names[name]; known != nil {
-		known.mixed = time.Now()
-	}
+	s.shadeOf(name).mixed = time.Now()
 }
 
 // forget is told that a trial is over: the policies of that Name are in shadow no more.
@@ -163,28 +204,38 @@ func (s *shadows) forget(name string) {
 func (s *shadows) isMixed(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.names[name]
-	return known != nil && known.isMixed()
+	return s.shadeOf(name).isMixed()
 }
 
 func (k *shade) isMixed() bool { return !k.mixed.IsZero() && time.Since(k.mixed) < mixedStays }
 
-// count adds what is known of policies in shadow to the numbers of their names.
-func (s *shadows) count(names map[string]NameStats) {
+// count adds what is known of policies in shadow to the numbers of their names, and reports whether there are more.
+func (s *shadows) count(names map[string]NameStats) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, known := range s.names {
-		if time.Since(known.used) < shadowStays {
+		if known.isShown() {
 			of := names[name]
 			of.Shadow, of.Mixed = true, known.isMixed()
 			names[name] = of
 		}
 	}
+	return s.others.isShown()
 }
+
+func (k *shade) isShown() bool { return !k.used.IsZero() && time.Since(k.used) < shadowStays }
 
 // shout says, to observers and in the log, that a policy is in shadow. It is logged also where nobody has given a logger: who has forgotten it
 // believes that the lock is there.
-func (l *Locker) shout(name string) {
+func (l *Locker) shout(name string, due shouting) {
+	if due == nothingNew {
+		return
+	}
 	l.tellLater(context.Background(), Event{Kind: EventInShadow, Name: name})
-	l.reports.Shouting().Warn("lockmw: the policy runs in shadow: nobody is locked out", "name", name)
+	if due == toObserversAndLog {
+		l.reports.Shouting().Warn("lockmw: the policy runs in shadow: nobody is locked out", "name", name)
+	}
+	if due == ofMany {
+		l.reports.Shouting().Warn("lockmw: further policies run in shadow: nobody is locked out; they are too many to name each of them every minute")
+	}
 }

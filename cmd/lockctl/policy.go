@@ -54,7 +54,8 @@ func policySetCommand(f *flags) *cobra.Command {
 			"A service whose policy the change does not fit leaves that policy as it is, and says so in its log, its\n" +
 			"console and the metric lockmw_settings_refused. Without --for the setting stays until 'lockctl policy clear'.\n" +
 			"With a *, with shadow=true, which also wants a --reason, and where it takes away what another setting\n" +
-			"changes, set asks first. There is no off: it stands in a service's file of settings alone.",
+			"changes, set asks first, and sets nothing if somebody else has changed the setting before the answer. There is\n" +
+			"no off: it stands in a service's file of settings alone.",
 		Example: "  lockctl policy set shop/pay wait=5s --for 1h --reason INC-42\n" +
 			"  lockctl policy set 'shop/*' ttl=1m maxHold=10m",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -82,21 +83,13 @@ func policySetCommand(f *flags) *cobra.Command {
 				return err
 			}
 			defer end()
-			about := dangers(pattern, entry.Change)
+			var was *string // in whose place the change stands, as it was shown; nil: whatever is there
 			if !yes {
-				taken, err := takenAway(c.Context(), locks, pattern, entry.Change)
-				if err != nil {
-					return failed(err)
-				}
-				about += taken
-			}
-			if about != "" && !yes {
-				text := fmt.Sprintf("%sSet %s to %s%s?", about, quoted(pattern.String()), entry.Change, lasts.phrase())
-				if err := (question{text, "not set", "sets"}).ask(c); err != nil {
+				if was, err = confirmSetting(c, locks, pattern, entry.Change, lasts); err != nil {
 					return err
 				}
 			}
-			return set(c.Context(), locks, pattern, entry, lasts, f.output, c.OutOrStdout())
+			return set(c.Context(), locks, pattern, was, entry, lasts, f.output, c.OutOrStdout())
 		},
 	}
 	c.Flags().Var(&lasts, "for", "for how long, such as 1h")
@@ -134,6 +127,21 @@ func (l *lasting) phrase() string {
 	return " for " + l.String()
 }
 
+// confirmSetting asks whether to set a change, where there is something that a person is to know before, and returns what is set there now.
+func confirmSetting(c *cobra.Command, locks *lockmw.Locker, pattern settings.Pattern, change settings.Change, lasts lasting) (was *string, err error) {
+	texts, clock, err := seam.ReadSettings(c.Context(), locks)
+	if err != nil {
+		return nil, failed(err)
+	}
+	text := texts[pattern.String()]
+	about := dangers(pattern, change) + takenAway(pattern, text, clock, change)
+	if about == "" {
+		return &text, nil
+	}
+	about += fmt.Sprintf("Set %s to %s%s?", quoted(pattern.String()), change, lasts.phrase())
+	return &text, question{about, "not set", "sets"}.ask(c)
+}
+
 // dangers says what a person is to know before a change is set; empty: nothing, it is not asked for.
 func dangers(pattern settings.Pattern, c settings.Change) (about string) {
 	if c.Shadow == settings.True {
@@ -145,19 +153,14 @@ func dangers(pattern settings.Pattern, c settings.Change) (about string) {
 	return about
 }
 
-// takenAway says what is set now and would be no more, where a change stands in the place of another one; empty: nothing.
-func takenAway(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, c settings.Change) (string, error) {
-	texts, clock, err := seam.ReadSettings(ctx, locks)
-	if err != nil {
-		return "", err
-	}
-	text, set := texts[pattern.String()]
+// takenAway says what is set when Redis's clock shows clock and would be no more, where a change stands in the place of text; empty: nothing.
+func takenAway(pattern settings.Pattern, text string, clock int64, c settings.Change) string {
 	entry, err := settings.Parse(text)
 	now := shownOf(pattern.String(), text, clock)
-	if !set || err != nil || now.Over || c.Covers(entry.Change) {
-		return "", nil //nolint:nilerr // what nobody can read is not taken away from anybody
+	if err != nil || now.Over || c.Covers(entry.Change) { // what nobody can read is not taken away from anybody
+		return ""
 	}
-	return fmt.Sprintf("This takes away %s.\n", now.words()), nil
+	return fmt.Sprintf("This takes away %s.\n", now.words())
 }
 
 // entryOf reads the arguments of set.
@@ -187,9 +190,10 @@ func entryOf(args []string) (settings.Pattern, settings.Entry, error) {
 	return pattern, entry, nil
 }
 
-// set writes a setting, whose times are those of Redis's clock, and tells which one was there before.
-func set(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, entry settings.Entry, lasts lasting, output string, w io.Writer) error {
-	before, clock, err := seam.ReadSettings(ctx, locks)
+// set writes a setting, whose times are those of Redis's clock, in the place of was, and tells which one was there before. Somebody may have
+// thought long about a question: what others have set meanwhile stays.
+func set(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, was *string, entry settings.Entry, lasts lasting, output string, w io.Writer) error {
+	_, clock, err := seam.ReadSettings(ctx, locks)
 	if err != nil {
 		return failed(err)
 	}
@@ -202,12 +206,20 @@ func set(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, en
 		return misused("%v", err)
 	}
 	name := pattern.String()
-	if _, err := seam.Set(ctx, locks, name, text); err != nil {
+	had, done, err := seam.Set(ctx, locks, name, was, text)
+	switch {
+	case err != nil:
 		return failed(err)
+	case !done:
+		return ending{statusUnconfirmed, fmt.Sprintf("not set: somebody has changed %s meanwhile: it was %s, and is %s by now; look again",
+			quoted(name), shownOf(name, *was, clock).words(), shownOf(name, had, clock).words())}
+	}
+	if was != nil {
+		had = *was // also where Redis was asked twice, and has seen the new one the second time
 	}
 	now := shownOf(name, text, clock)
-	if old, replaces := before[name]; replaces {
-		now.Replaces = new(shownOf(name, old, clock))
+	if had != "" {
+		now.Replaces = new(shownOf(name, had, clock))
 	}
 	if output == "json" {
 		return newEncoder(w).Encode(now)
@@ -234,13 +246,17 @@ type shown struct {
 	Left    string     `json:"left,omitzero"`
 	Over    bool       `json:"over,omitzero"`  // its end has come
 	Error   string     `json:"error,omitzero"` // why no service reads it
+	none    bool       // nothing is set there
 
 	Replaces *shown `json:"replaces,omitzero"` // what was set in its place before, where it is set
 }
 
 // words is the setting in a sentence, such as "wait=4s (by ada: INC-1)".
 func (s shown) words() string {
-	if s.Error != "" {
+	switch {
+	case s.none:
+		return "not set"
+	case s.Error != "":
 		return "what could not be read: " + printable(s.Error)
 	}
 	by := ""
@@ -264,9 +280,9 @@ func (s shown) words() string {
 	return s.Change + over + by
 }
 
-// shownOf describes what is set under a pattern when Redis's clock showed clock.
+// shownOf describes what is set under a pattern when Redis's clock showed clock; an empty text is nothing.
 func shownOf(pattern, text string, clock int64) shown {
-	s := shown{Pattern: pattern}
+	s := shown{Pattern: pattern, none: text == ""}
 	entry, err := settings.Parse(text)
 	if err == nil {
 		_, err = settings.ParsePattern(pattern)
@@ -384,7 +400,9 @@ type cleared struct {
 func policyClearCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use: "clear SERVICE/NAME", Short: "Take a setting away",
-		Long:              "Take a setting away. What is less specific counts then, or else what the program says.",
+		Long: "Take a setting away. What is less specific counts then, or else what the program says.\n\n" +
+			"Nothing is left of who has cleared it: services log that it applies no more, by whom it was set. To have them\n" +
+			"log who ends it, and why, set it once more with --for 1s and a --reason, in the place of clear.",
 		Args:              arguments(1, 1, "one SERVICE/NAME"),
 		ValidArgsFunction: f.completeSetting(false),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -393,18 +411,18 @@ func policyClearCommand(f *flags) *cobra.Command {
 				return err
 			}
 			defer end()
-			before, clock, err := seam.ReadSettings(c.Context(), locks)
+			_, clock, err := seam.ReadSettings(c.Context(), locks)
 			if err != nil {
 				return failed(err)
 			}
-			existed, err := seam.Set(c.Context(), locks, args[0], "")
+			had, _, err := seam.Set(c.Context(), locks, args[0], nil, "")
 			switch {
 			case err != nil:
 				return failed(err)
-			case !existed:
+			case had == "":
 				return ending{statusNothing, fmt.Sprintf("nothing is set for %s%s", quoted(args[0]), f.target.where())}
 			}
-			was := shownOf(args[0], before[args[0]], clock)
+			was := shownOf(args[0], had, clock)
 			if f.output == "json" {
 				return newEncoder(c.OutOrStdout()).Encode(cleared{args[0], was})
 			}

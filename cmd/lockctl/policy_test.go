@@ -162,3 +162,43 @@ func TestSetAsksBeforeItChangesMuch(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What somebody else sets while a person thinks about the question stays, and the person is told.
+func TestSetOverwritesNothingThatWasNotShown(t *testing.T) {
+	server := redistest.Real(t)
+	client, redisFlag := server.Client(t), "redis://"+server.Addr()
+	const hash = "lockmw:settings:lock"
+	for _, tc := range []struct {
+		before, meanwhile string // empty: nothing
+		says              string
+	}{
+		{`{"wait":"6s","author":"ada"}`, `{"wait":"7s","author":"eve","reason":"INC-43"}`, "it was wait=6s (by ada), and is wait=7s (by eve: INC-43) by now; look again"},
+		{`{"wait":"6s"}`, "", "it was wait=6s, and is not set by now"},
+		{"", `{"shadow":"true"}`, "it was not set, and is shadow=true by now"},
+		{`x`, `{"wait":"7s"}`, "it was what could not be read: it is no JSON object, and is wait=7s by now"},
+	} {
+		change := func(text string) {
+			t.Helper()
+			err := client.HDel(t.Context(), hash, "shop/*").Err()
+			if text != "" {
+				err = client.HSet(t.Context(), hash, "shop/*", text).Err()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		change(tc.before)
+		set := []string{"policy", "set", "shop/*", "ttl=1m", "--redis", redisFlag}
+		var out, errs strings.Builder
+		got := run(t.Context(), set, &handing{func() { change(tc.meanwhile) }, strings.NewReader("y\n")}, &out, &errs)
+		if got != statusUnconfirmed || !strings.Contains(errs.String(), "not set: somebody has changed 'shop/*' meanwhile: "+tc.says) || out.Len() > 0 {
+			t.Errorf("%s, then %s: status %d\n%s%s", tc.before, tc.meanwhile, got, out.String(), errs.String())
+		}
+		if is := client.HGet(t.Context(), hash, "shop/*").Val(); is != tc.meanwhile {
+			t.Errorf("%s is overwritten by %s", tc.meanwhile, is)
+		}
+	}
+	if got := lockctl(t, "", "policy", "set", "shop/*", "ttl=1m", "--yes", "--redis", redisFlag); got.status != 0 || !strings.Contains(got.out, "this replaces wait=7s") {
+		t.Errorf("with --yes: %+v", got)
+	}
+}

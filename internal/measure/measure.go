@@ -55,7 +55,7 @@ var (
 	SettingsAge     = Metric{"lockmw_settings_age_seconds", "Time since live settings were read last.", []string{LabelSource}}
 
 	// Shadow and the four below are of policies with Shadow: what enforcing would have come to.
-	Shadow           = Metric{"lockmw_shadow", "1 while a policy runs in shadow, so that nobody is locked out: it was used so within two minutes.", []string{LabelName}}
+	Shadow           = Metric{"lockmw_shadow", "1 while a policy runs in shadow, so that nobody is locked out: it was used so within 15 minutes.", []string{LabelName}}
 	ShadowDuration   = Metric{"lockmw_shadow_acquire_duration_seconds", "Time from asking for a lock to having it, or being refused, as it would be without Shadow.", []string{LabelName, LabelMode, LabelOutcome}}
 	ShadowRefused    = Metric{"lockmw_shadow_refused_total", "Calls in shadow that would have been refused, by the code that the client would have been told.", []string{LabelName, LabelMode, LabelReason}}
 	ShadowOverlaps   = Metric{"lockmw_shadow_overlaps_total", "Calls in shadow that were at work beside another one from which the lock would have kept them; mixed: that one is not in shadow.", []string{LabelName, LabelMode, LabelMixed}}
@@ -179,6 +179,9 @@ func (s *SettingsSum) Add(of *lockmw.SettingsStats, label func(name string) stri
 	}
 	for _, name := range of.Off {
 		s.Off[label(name)] = true
+	}
+	if of.MoreOff { // of more than 1,000 names, of which 200 have labels
+		s.Off[other] = true
 	}
 	s.Refused += of.Refused
 	for source, age := range of.Ages {

@@ -59,8 +59,8 @@ func (s *Store) Settings(context.Context) (texts map[string]string, clock int64,
 }
 
 // Set implements store.Store. It is not called.
-func (s *Store) Set(context.Context, string, string) (existed bool, err error) {
-	return false, errNoSettings
+func (s *Store) Set(context.Context, string, *string, string) (had string, done bool, err error) {
+	return "", false, errNoSettings
 }
 
 var errNoSettings = errors.New("a quorum keeps no settings")

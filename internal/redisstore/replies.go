@@ -91,6 +91,13 @@ func readSettings(reply any) (texts map[string]string, ok bool) {
 	return texts, true
 }
 
+// readChanged reads the reply of change.lua.
+func readChanged(reply any) (had string, done, ok bool) {
+	v := valuesOf(reply)
+	done, had = v.integer() == 1, v.text()
+	return had, done, v.read()
+}
+
 // readClock is readTime of a reply that Parse has read.
 func readClock(reply any) (now int64, ok bool) {
 	values, ok := reply.([]any)

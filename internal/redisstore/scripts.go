@@ -67,6 +67,9 @@ var giveLua string
 //go:embed lua/onekey.lua
 var oneKeyLua string
 
+//go:embed lua/change.lua
+var changeLua string
+
 //go:embed lua/check.lua
 var checkLua string
 
@@ -112,6 +115,7 @@ var (
 	forceScript     = newScript(forceLua)
 	giveScript      = newScript(giveLua)
 	oneKeyScript    = newScript(oneKeyLua)
+	changeScript    = newScript(changeLua)
 	checkScript     = newScript(checkLua)
 	rightsScript    = newScript(rightsLua)
 	writeScript     = newScript(writeLua)
@@ -128,7 +132,7 @@ var scripts = map[string]*script{
 	"acquire": acquireScript, "release": releaseScript, "releaseto": releaseToScript, "renew": renewScript,
 	"recall": recallScript, "keep": keepScript, "keepto": keepToScript, "resolve": resolveScript, "note": noteScript,
 	"handon": handOnScript, "resume": resumeScript, "all": allScript, "inspect": inspectScript, "kept": keptScript, "force": forceScript, "give": giveScript,
-	"onekey": oneKeyScript, "check": checkScript, "rights": rightsScript, "write": writeScript,
+	"onekey": oneKeyScript, "change": changeScript, "check": checkScript, "rights": rightsScript, "write": writeScript,
 }
 
 // Scripts returns the texts of the scripts by the names of their files, for

@@ -43,23 +43,27 @@ func (s *Store) Settings(ctx context.Context) (texts map[string]string, clock in
 	return texts, clock, nil
 }
 
-// Set implements store.Store. That the message does not go out is no error: services look by themselves.
-func (s *Store) Set(ctx context.Context, name, text string) (existed bool, err error) {
+// Set implements store.Store. The script is sent by its text: it is asked for once in a while. That the message does not go out is no
+// error: services look by themselves.
+func (s *Store) Set(ctx context.Context, name string, was *string, text string) (had string, done bool, err error) {
 	until, key := deadline(ctx), s.settingsKey()
-	args := []any{"hset", key, name, text}
-	if text == "" {
-		args = []any{"hdel", key, name}
+	args := []any{"eval", changeScript.text, 1, key, name, text}
+	if was != nil {
+		args = append(args, was)
 	}
 	reply, err := s.ask(ctx, until, key, args...)
 	if err != nil {
-		return false, s.failedSettings(err)
+		return "", false, s.failedSettings(err)
 	}
-	n, ok := reply.(int64)
-	if !ok {
-		return false, malformed()
+	had, done, ok := readChanged(reply)
+	switch {
+	case !ok:
+		return "", false, malformed()
+	case !done:
+		return had, false, nil
 	}
 	_, _ = s.ask(ctx, until, key, "publish", s.settingsChannel(), "changed")
-	return (n == 1) == (text == ""), nil // HSET counts what is new, HDEL what was there
+	return had, true, nil
 }
 
 // failedSettings is failed, but for the rights, which are other ones than those of locks.

@@ -58,8 +58,8 @@ func (p *probe) wantSettings(want map[string]string) {
 
 func (p *probe) setting(name, text string, want bool) {
 	p.Helper()
-	if existed, err := p.Set(p.Context(), name, text); err != nil || existed != want {
-		p.Errorf("Set(%q, %q) = %v, %v, want %v", name, text, existed, err, want)
+	if had, done, err := p.Set(p.Context(), name, nil, text); err != nil || !done || (had != "") != want {
+		p.Errorf("Set(%q, %q) = %q, %v, %v, want that something was there: %v", name, text, had, done, err, want)
 	}
 }
 
@@ -117,6 +117,39 @@ func TestWhoHearsOfSettingsHearsOfGrants(t *testing.T) {
 	}
 }
 
+// Who has looked at a setting and changes it does not overwrite what somebody else has set meanwhile. Asking twice is safe: the first reply
+// may be lost.
+func TestASettingIsChangedOnlyWhereNobodyElseHasChangedIt(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		p := open(t, s.Client(t), redistest.Prefix(t))
+		nothing, one, two := "", "one", "two"
+		for i, step := range []struct {
+			was  *string
+			text string
+			had  string
+			done bool
+		}{
+			{&one, "two", "", false},
+			{&nothing, "one", "", true},
+			{&nothing, "one", "one", true}, // again
+			{&nothing, "three", "one", false},
+			{&two, "", "one", false},
+			{&one, "two", "one", true},
+			{&one, "three", "two", false},
+			{&two, "", "two", true},
+			{&two, "", "", true}, // again
+			{nil, "four", "", true},
+			{nil, "five", "four", true},
+		} {
+			had, done, err := p.Set(t.Context(), "shop/pay", step.was, step.text)
+			if had != step.had || done != step.done || err != nil {
+				t.Errorf("step %d: Set = %q, %v, %v, want %q, %v", i+1, had, done, err, step.had, step.done)
+			}
+		}
+		p.wantSettings(map[string]string{"shop/pay": "five"})
+	})
+}
+
 func TestSettingsInACluster(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
@@ -131,15 +164,15 @@ func TestSettingsOfAnotherTypeAreAnError(t *testing.T) {
 	do(t, s.Client(t), "SET", "lockmw:settings:kit", "x")
 	_, _, err := p.Settings(t.Context())
 	wantVerdict(t, "Settings", err, lasting, "WRONGTYPE")
-	_, err = p.Set(t.Context(), "shop/pay", "one")
-	wantVerdict(t, "Set", err, lasting, "WRONGTYPE")
+	_, _, err = p.Set(t.Context(), "shop/pay", nil, "one")
+	wantVerdict(t, "Set", err, verdict{ambiguous: true, permanent: true}, "WRONGTYPE")
 }
 
 // What a service needs besides the README's line to read settings, and what an operator needs to write them, as docs/redis.md
 // prints it.
 const (
 	readsSettingsACL  = " %R~lockmw:settings:kit"
-	writesSettingsACL = "resetkeys ~lockmw:settings:kit resetchannels &kit:grants:settings -@all +hset +hdel +hgetall +time +publish"
+	writesSettingsACL = "resetkeys ~lockmw:settings:kit resetchannels &kit:grants:settings -@all +eval +hget +hset +hdel +hgetall +time +publish"
 )
 
 func TestTheDocsHaveTheACLLinesOfSettings(t *testing.T) {
@@ -175,7 +208,7 @@ func TestAServiceReadsSettingsAndDoesNotWriteThem(t *testing.T) {
 	await.Receive(t, "a message", e.changed)
 	q.wantSettings(map[string]string{"shop/pay": "one"})
 	for _, text := range []string{"two", ""} {
-		_, err := q.Set(t.Context(), "shop/pay", text)
+		_, _, err := q.Set(t.Context(), "shop/pay", nil, text)
 		wantVerdict(t, "Set", err, lasting, "docs/redis.md")
 	}
 	q.wantSettings(map[string]string{"shop/pay": "one"})
@@ -196,9 +229,9 @@ func TestWithoutTheRightToReadSettingsThereAreLocks(t *testing.T) {
 
 // operates does what lockctl policy does.
 func operates(p *probe) error {
-	_, err1 := p.Set(p.Context(), "shop/pay", "one")
+	_, _, err1 := p.Set(p.Context(), "shop/pay", nil, "one")
 	_, _, err2 := p.Settings(p.Context())
-	_, err3 := p.Set(p.Context(), "shop/pay", "")
+	_, _, err3 := p.Set(p.Context(), "shop/pay", nil, "")
 	return cmp.Or(err1, err2, err3)
 }
 
@@ -289,7 +322,7 @@ func TestTheACLOfOperatorsIsEnoughAndMinimal(t *testing.T) {
 	}
 	for i, rule := range rules {
 		if strings.HasPrefix(rule, "~") || rule[0] == '+' && rule != "+publish" {
-			wantVerdict(t, "without "+rule, without(i), lasting, "NOPERM")
+			wantVerdict(t, "without "+rule, without(i), lasting, "a right that settings need")
 		}
 	}
 }

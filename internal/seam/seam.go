@@ -72,5 +72,6 @@ var Outer func(lease any) any
 var Guarded func(lease any, key string, stale error)
 
 // Set puts text in the place of what is set under a pattern in the *lockmw.Locker locker's Redis, or with an empty text takes that
-// away. existed says that something was set there. ctx bounds it.
-var Set func(ctx context.Context, locker any, pattern, text string) (existed bool, err error)
+// away: only if was is set there, of which an empty one stands for nothing; with nil, whatever is. had is what was set there, or empty,
+// and done says that text is there now. ctx bounds it.
+var Set func(ctx context.Context, locker any, pattern string, was *string, text string) (had string, done bool, err error)

@@ -206,3 +206,25 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestOfManyNamesTheFirstAreTold(t *testing.T) {
+	many := slices.Repeat([]string{"pay"}, 25)
+	for _, tc := range []struct {
+		all  []string
+		more bool
+		n    int
+		last string
+	}{
+		{nil, false, 0, ""},
+		{many[:20], false, 20, "pay"},
+		{many, false, 21, "… and 5 more"},
+		{many[:1], true, 2, "… and more"},
+		{many, true, 21, "… and more"},
+		{nil, true, 1, "… and more"},
+	} {
+		got := First(tc.all, tc.more)
+		if len(got) != tc.n || tc.n > 0 && got[tc.n-1] != tc.last {
+			t.Errorf("of %d, and more %v: %q", len(tc.all), tc.more, got)
+		}
+	}
+}

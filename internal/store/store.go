@@ -320,8 +320,9 @@ type Inspector interface {
 	Settings(ctx context.Context) (texts map[string]string, clock int64, err error)
 
 	// Set puts text in the place of what is set under name, or with an empty text takes that away, and tells
-	// those who Listen with a SettingsListener. existed says that something was set under name. ctx bounds it. It is for a store that Queues.
-	Set(ctx context.Context, name, text string) (existed bool, err error)
+	// those who Listen with a SettingsListener. It does so only if was is set there, of which an empty one stands for nothing; with nil,
+	// whatever is. had is what was set there, or empty, and done says that text is there now. ctx bounds it. It is for a store that Queues.
+	Set(ctx context.Context, name string, was *string, text string) (had string, done bool, err error)
 
 	// Instance names this store value in Info.
 	Instance() string

@@ -58,6 +58,8 @@ func TestLiveSettings(t *testing.T) {
 			t.Errorf("the settings do not say %q: %s", want, list)
 		}
 	}
+	write(`{"*/pay": {"off"`)
+	p.until("that the file cannot be used", `document.querySelector("#settings").innerText.includes("cannot be used: what was read before stays")`)
 	write(`{}`)
 	p.until("nothing is changed any more", `document.querySelector("#off").hidden && document.querySelector("#settings").hidden`)
 }

@@ -243,11 +243,14 @@ function drawSettings() {
   $("settings").hidden = settings.length === 0;
   const off = settings.filter((s) => s.off).map((s) => s.pattern);
   $("off").hidden = off.length === 0;
-  setText($("off-text"), "OFF: work of " + off.join(", ") + " runs without its lock in this process.");
+  setText($("off-text"), "OFF: work of " + first(off) + " runs without its lock in this process.");
   $("shadow").hidden = shadow.length === 0;
   setText($("shadow-text"), "IN SHADOW: " + named(shadow) + " locks nobody out in this process.");
   $("settings-list").replaceChildren(...settings.map(settingItem));
 }
+
+// first lists the first of many patterns, and says how many more there are.
+const first = (patterns) => patterns.slice(0, 20).map(brief).join(", ") + (patterns.length > 20 ? " and " + (patterns.length - 20) + " more" : "");
 
 // named lists names of policies.
 const named = (names) => names.map((n) => brief(n) || "(no name)").join(", ");
@@ -257,8 +260,8 @@ function settingItem(s) {
   if (s.off) item.dataset.kind = "off";
   else if (s.refused) item.dataset.kind = "refused";
   const what = element("span", "what");
-  what.append(element("bdi", "pattern", brief(s.pattern)), " ", element("b", "", s.off ? "OFF" : s.change || "cannot be used"));
-  const facts = element("span", "why", "from " + (s.source === "redis" ? "Redis" : "a file"));
+  what.append(element("bdi", "pattern", brief(s.pattern)), " ", element("b", "", s.off && s.source ? "OFF" : s.change || "cannot be used: what was read before stays"));
+  const facts = element("span", "why", s.source ? "from " + (s.source === "redis" ? "Redis" : "a file") : "");
   if (s.since) facts.append(", known since ", clockTime(s.since));
   if (s.ends) facts.append(", until ", clockTime(s.ends));
   if (s.author) facts.append(", by ", element("bdi", "", brief(s.author)));

@@ -308,7 +308,7 @@ func (d *desk) changeRedis(c Change) {
 		ctx := context.Background()
 		switch name := "lockmw:settings:lock"; {
 		case !c.Silent:
-			_, err = seam.Set(ctx, d.locks, pattern, s.text)
+			_, _, err = seam.Set(ctx, d.locks, pattern, nil, s.text)
 		case s.text == "":
 			err = d.world.plain.HDel(ctx, name, pattern).Err()
 		default:

@@ -90,7 +90,7 @@ func (w *world) mayKnow(at, reads int, all []*stands) []*stands {
 		if i+1 < len(all) {
 			until = all[i+1].at
 		}
-		if !w.parts[at].unusable(all[i]) && w.hasRead(at, reads, all[i], until) {
+		if !all[i].broken && w.hasRead(at, reads, all[i], until) {
 			first = i
 			break
 		}
@@ -101,7 +101,7 @@ func (w *world) mayKnow(at, reads int, all []*stands) []*stands {
 		if first+i+1 < len(all) {
 			until = all[first+i+1].at
 		}
-		if w.parts[at].unusable(s) { // what stood there before stays
+		if s.broken { // what stood there before stays
 			continue
 		}
 		if s.text == "" {
@@ -151,11 +151,6 @@ func endTheirTime(known, all []*stands, reads int, now time.Time, skew time.Dura
 // first is when a text stood there first.
 func first(all []*stands, text string) time.Time {
 	return all[slices.IndexFunc(all, func(s *stands) bool { return s.text == text })].at
-}
-
-// unusable reports whether a process cannot use what stands there.
-func (p Process) unusable(s *stands) bool {
-	return s.broken || !p.MayOff && (s.set.Off || s.set.Shadow == "true")
 }
 
 // hasRead reports whether a process has surely read what stood in a source until some moment.
@@ -245,7 +240,7 @@ func (f Fields) of(by Process, wish Wish) (e effect, fits bool) {
 	had := wish.Policy.MaxHold
 	shorter := f.MaxHold > 0 && (had == 0 || f.MaxHold < had)
 	switch {
-	case wish.needsLock() && (f.Off || f.Shadow == "true"):
+	case (wish.needsLock() || !by.MayOff) && (f.Off || f.Shadow == "true"):
 		return unchanged, false
 	case shorter && (wish.flies() || !by.MayOff || f.MaxHold < loweredMaxHold):
 		return unchanged, false
@@ -275,7 +270,7 @@ func (d *desk) says(p Process, wish Wish) []string {
 			}
 			s := all[len(all)-1]
 			ended := s.lasts > 0 && now.After(s.at.Add(s.lasts)) || !s.ends.IsZero() && now.After(s.ends.Add(s.skew-d.world.judge.skew))
-			if s.text == "" || p.unusable(s) || ended {
+			if s.text == "" || s.broken || ended {
 				continue
 			}
 			if _, fits := s.set.of(p, wish); !fits {
