@@ -167,10 +167,10 @@ func (c ctxCheck) branches(n *ast.IfStmt, lock acquired, fresh bool) {
 	if lock.err != nil {
 		without = wayWithout(c.pass.TypesInfo, n.Cond, lock.taken, fresh)
 	}
-	if !without.onTrue {
+	if !without.none.onTrue {
 		c.behind(n.Body.List, lock, fresh)
 	}
-	if without.onFalse {
+	if without.none.onFalse {
 		return
 	}
 	switch other := n.Else.(type) {
@@ -249,7 +249,7 @@ func mayOutlive(fn *types.Func) bool {
 	if fn.Pkg() != nil {
 		pkg = fn.Pkg().Path()
 	}
-	isLock := strings.HasPrefix(pkg, kit) || pkg == redislock || pkg == redsync
+	isLock := strings.HasPrefix(pkg, kit) || isLibrary(pkg)
 	switch name := fn.Name(); {
 	case isLock && (name == "Release" || name == "Unlock" || name == "UnlockContext" || name == "Discard" || name == "FromContext" || name == "NotAnAnswer" || name == "MarkUncertain"):
 		return true

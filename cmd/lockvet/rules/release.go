@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/ctrlflow"
@@ -23,24 +24,22 @@ A lease that is not released is renewed for as long as its process lives, and ev
 	}
 	defer lease.Release(ctx)
 
-The rule also knows the locks of redislock (Obtain) and redsync (Lock, LockContext, TryLock, TryLockContext).`,
-	URL:      docs,
-	Requires: []*analysis.Analyzer{ctrlflow.Analyzer},
-	Run:      runRelease,
-}
+The rule also knows the locks of redislock (Obtain, ObtainMulti) and redsync (Lock, LockContext, TryLock, TryLockContext), in all their versions.
+Those end with their TTL, so that it says nothing if a function drops one, never gives it back, or only where the work failed: that may be meant.
 
-// A taken is a lock that a function takes.
-type taken struct {
-	stmt ast.Node
-	call *ast.CallExpr
-	lock *types.Var // what has the method for the release
-	err  *types.Var // not nil: the lock was not taken
+A function that takes a lock and returns it, within a struct or as a function that releases it if it likes, hands the duty to its caller,
+and the rule looks there. It follows such functions over packages, and through an interface whose methods all do so in its package:
 
-	says map[*types.Var]bool // what is made of err, such as ok in: _, ok := errors.AsType[*T](err); true: it holds where the lock was not taken
+	func (s *Store) LockOrder(ctx context.Context, id string) (*redislock.Lock, error)`,
+	URL:       docs,
+	Requires:  []*analysis.Analyzer{ctrlflow.Analyzer},
+	FactTypes: []analysis.Fact{new(handover), new(carrier)},
+	Run:       runRelease,
 }
 
 func runRelease(pass *analysis.Pass) (any, error) {
 	graphs := pass.ResultOf[ctrlflow.Analyzer].(*ctrlflow.CFGs)
+	exportHandovers(pass, graphs)
 	files(pass, func(f *ast.File) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -61,139 +60,142 @@ func checkReleases(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG) {
 	if graph == nil {
 		return
 	}
-	ast.Inspect(body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncLit:
-			return false
-		case *ast.AssignStmt:
-			t, dropped := takes(pass.TypesInfo, n)
-			switch {
-			case dropped:
-				pass.Reportf(n.Pos(), "the lease is dropped: nobody can release the lock, and it is renewed for as long as the process lives")
-			case t.lock == nil || t.err == nil || t.lock.Pos() < body.Pos() || t.lock.Pos() >= body.End(): // others may release it
-			case isKeptElsewhere(pass.TypesInfo, body, t) || switches(pass.TypesInfo, body, t.err):
-			default:
-				if way := unreleased(pass.TypesInfo, graph, t); way != nil {
-					pass.Reportf(t.call.Pos(), "the lock is not released on each way out of the function: line %d is reached without %s.%s",
-						pass.Fset.Position(way.Pos()).Line, t.lock.Name(), releaseOf(pass.TypesInfo, t.call))
-				}
+	info := pass.TypesInfo
+	type left struct {
+		lock *types.Var
+		way  ast.Node
+	}
+	told := make(map[left]bool) // where a lock is taken again until it is there, the first statement is told of
+	statements(body, func(stmt ast.Stmt) {
+		t, ok := takes(pass, stmt)
+		switch {
+		case !ok:
+		case t.dropped:
+			if t.Lease {
+				pass.Reportf(stmt.Pos(), "the lease is dropped: nobody can release the lock, and it is renewed for as long as the process lives")
 			}
+		case t.lock == nil || t.lock.Pos() < body.Pos() || t.lock.Pos() >= body.End(): // others may release it
+		case !isOwn(info, body, t): // nothing is known
+		default:
+			way := unreleased(info, body, graph, t)
+			if way != nil && !told[left{t.lock, way}] {
+				told[left{t.lock, way}] = true
+				pass.Reportf(t.call.Pos(), "the lock is not released on each way out of the function: line %d is reached without %s%s",
+					pass.Fset.Position(way.Pos()).Line, t.lock.Name(), t.Back)
+			}
+		}
+	})
+}
+
+// statements calls do for the statements of a function, but not for those of functions within it.
+func statements(body *ast.BlockStmt, do func(stmt ast.Stmt)) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		if _, ok := n.(*ast.FuncLit); ok {
+			return false
+		}
+		if stmt, ok := n.(ast.Stmt); ok {
+			do(stmt)
 		}
 		return true
 	})
 }
 
-// takes returns the lock that a statement takes. dropped: it has no name.
-func takes(info *types.Info, assign *ast.AssignStmt) (t taken, dropped bool) {
-	if len(assign.Rhs) != 1 {
-		return t, false
-	}
-	call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
-	if !ok {
-		return t, false
-	}
-	fn := callee(info, call)
-	t = taken{stmt: assign, call: call}
-	var at int // of the lease among the results
-	switch {
-	case isOf(fn, "lockmw", "Acquire", "AcquireAll", "Resume") && len(assign.Lhs) == 3:
-		at = 1
-	case isFunc(fn, redislock, "Obtain") && len(assign.Lhs) == 2:
-		at = 0
-	case isRedsync(fn) && len(assign.Lhs) == 1:
-		if method, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
-			t.lock = variable(info, method.X)
-		}
-		t.err = variable(info, assign.Lhs[0])
-		return t, false
-	default:
-		return t, false
-	}
-	if id, ok := assign.Lhs[at].(*ast.Ident); ok && id.Name == "_" {
-		return t, true
-	}
-	t.lock, t.err = variable(info, assign.Lhs[at]), variable(info, assign.Lhs[len(assign.Lhs)-1])
-	return t, false
-}
+// failures are the branches of a function behind an error.
+type failures []*ast.BlockStmt
 
-func isRedsync(fn *types.Func) bool {
-	return isFunc(fn, redsync, "Lock", "LockContext", "TryLock", "TryLockContext")
-}
-
-func releaseOf(info *types.Info, call *ast.CallExpr) string {
-	if isRedsync(callee(info, call)) {
-		return "Unlock"
-	}
-	return "Release"
-}
-
-// isKeptElsewhere reports whether a lock was given to somebody in front of the place where it is taken: to a deferred function, or to a field.
-func isKeptElsewhere(info *types.Info, body *ast.BlockStmt, t taken) (found bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
-		stmt, ok := n.(ast.Stmt)
-		if !ok || found {
-			return !found
+func failuresOf(info *types.Info, body *ast.BlockStmt) (found failures) {
+	statements(body, func(stmt ast.Stmt) {
+		if branch, ok := stmt.(*ast.IfStmt); ok && findsError(info, branch.Cond) {
+			found = append(found, branch.Body)
 		}
-		switch stmt.(type) {
-		case *ast.BlockStmt, *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt, *ast.CaseClause, *ast.CommClause, *ast.LabeledStmt:
-			return true
-		}
-		if stmt != t.stmt && stmt.Pos() < t.stmt.Pos() {
-			found = givesAway(info, stmt, t)
-		}
-		return false
 	})
 	return found
 }
 
-// switches reports whether a function goes by an error with a switch of which the graph does not tell what it compares.
-func switches(info *types.Info, body *ast.BlockStmt, err *types.Var) (found bool) {
-	of := func(v *types.Var) bool { return v == err }
-	ast.Inspect(body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncLit:
-			return false
-		case *ast.SwitchStmt:
-			found = found || n.Tag != nil && mentions(info, n.Tag, of)
-		case *ast.TypeSwitchStmt:
-			found = found || mentions(info, n.Assign, of)
+func (f failures) have(n ast.Node) bool {
+	return slices.ContainsFunc(f, func(b *ast.BlockStmt) bool { return b.Pos() <= n.Pos() && n.Pos() < b.End() })
+}
+
+// findsError reports whether a condition has: err != nil.
+func findsError(info *types.Info, cond ast.Expr) (found bool) {
+	ast.Inspect(cond, func(n ast.Node) bool {
+		e, ok := n.(*ast.BinaryExpr)
+		if ok && e.Op == token.NEQ && info.Types[e.Y].IsNil() {
+			found = found || isError(info.TypeOf(e.X))
 		}
 		return !found
 	})
 	return found
 }
 
-// A step is a block of a function, and whether the error of the lock is still in its variable.
+func isError(t types.Type) bool { return types.Identical(t, types.Universe.Lookup("error").Type()) }
+
+// leaves returns at which returns a function may well leave a lock that ends with its TTL. Where it gives it back nowhere, it wants the work to be
+// done once in that time. Where it gives it back only behind errors, it wants others to try again at once, and to leave alone what is done.
+func leaves(info *types.Info, body *ast.BlockStmt, graph *cfg.CFG, t taken) (spared func(ret ast.Node) bool) {
+	failed := failuresOf(info, body)
+	back, always := false, false
+	for _, b := range graph.Blocks {
+		for _, n := range b.Nodes {
+			if givesAway(info, n, t) && !assigns(info, n, t.lock) {
+				back, always = true, always || !failed.have(n)
+			}
+		}
+	}
+	return func(ret ast.Node) bool { return !back || !always && !failed.have(ret) }
+}
+
+// A step is a block of a function.
 type step struct {
 	block *cfg.Block
-	fresh bool
+	fresh bool // the error of the lock is still in its variable
+	held  bool // the function has looked, and there is a lock
 }
 
 // unreleased returns where a function is left with its lock; nil: nowhere, or the function goes by the lock's error in a way that is not known.
-func unreleased(info *types.Info, graph *cfg.CFG, t taken) ast.Node {
-	t.says = madeOf(info, graph, t)
+func unreleased(info *types.Info, body *ast.BlockStmt, graph *cfg.CFG, t taken) ast.Node {
+	w := walk{info: info, taken: t}
+	if !t.Lease {
+		w.spared = leaves(info, body, graph, t)
+	}
+	return w.through(graph)
+}
+
+// A walk goes all ways that a function may take with its lock.
+type walk struct {
+	taken
+
+	info *types.Info
+	seen map[step]bool
+
+	spared func(ret ast.Node) bool // returns that may be reached with the lock; nil: none
+
+	hands map[ast.Node]bool // the returns that are looked for, which hand the lock over; nil: those that are reached with it and do not
+	wraps map[ast.Node]bool // statements that put the lock into what is handed over
+}
+
+// through returns the first return that is found.
+func (w walk) through(graph *cfg.CFG) ast.Node {
+	w.says, w.seen = madeOf(w.info, graph, w.taken), make(map[step]bool)
+	w.beside = append(slices.Clip(w.beside), hints(w.info, graph, w.taken)...)
 	for _, b := range graph.Blocks {
 		for i, n := range b.Nodes {
-			if n == t.stmt {
-				w := walk{info, t, make(map[step]bool)}
-				return w.from(step{b, true}, b.Nodes[i+1:])
+			if n == w.stmt {
+				return w.from(step{block: b, fresh: true}, b.Nodes[i+1:])
 			}
 		}
 	}
 	return nil
 }
 
-// A walk goes all ways that a function may take with its lock.
-type walk struct {
-	info *types.Info
-	taken
-	seen map[step]bool
-}
-
-// from returns where the function is left, from a step on, of whose block these nodes are ahead.
+// from is through from a step on, of whose block these nodes are ahead.
 func (w walk) from(s step, nodes []ast.Node) ast.Node {
 	for _, n := range nodes {
-		if givesAway(w.info, n, w.taken) {
+		switch {
+		case w.hands[n]:
+			return n
+		case w.wraps[n]:
+		case givesAway(w.info, n, w.taken), s.fresh && remakes(w.info, n, w.err):
 			return nil
 		}
 		if n != w.stmt && assigns(w.info, n, w.err) {
@@ -201,18 +203,23 @@ func (w walk) from(s step, nodes []ast.Node) ast.Node {
 		}
 	}
 	if exit := s.block.Return(); exit != nil {
+		if w.hands != nil || w.spared != nil && w.spared(exit) {
+			return nil
+		}
 		return exit
 	}
-	ends := way{}
+	var none, held [2]bool // on the ways behind a condition
 	if len(s.block.Succs) == 2 && len(s.block.Nodes) > 0 {
 		if cond, ok := s.block.Nodes[len(s.block.Nodes)-1].(ast.Expr); ok {
-			ends = wayWithout(w.info, cond, w.taken, s.fresh)
+			t := w.taken
+			t.held = s.held
+			behind := wayWithout(w.info, cond, t, s.fresh)
+			none, held = [2]bool{behind.none.onTrue, behind.none.onFalse}, [2]bool{behind.held.onTrue, behind.held.onFalse}
 		}
 	}
 	for i, next := range s.block.Succs {
-		without := i == 0 && ends.onTrue || i == 1 && ends.onFalse
-		to := step{next, s.fresh}
-		if without || w.seen[to] {
+		to := step{next, s.fresh, s.held || len(s.block.Succs) == 2 && held[i]}
+		if len(s.block.Succs) == 2 && none[i] || w.seen[to] {
 			continue
 		}
 		w.seen[to] = true
@@ -221,6 +228,14 @@ func (w walk) from(s step, nodes []ast.Node) ast.Node {
 		}
 	}
 	return nil
+}
+
+// remakes reports whether a node gives a variable a value that is made of the one that it has: err = errors.Wrap(err, "…").
+func remakes(info *types.Info, n ast.Node, v *types.Var) bool {
+	assign, ok := n.(*ast.AssignStmt)
+	return ok && assigns(info, n, v) && slices.ContainsFunc(assign.Rhs, func(e ast.Expr) bool {
+		return mentions(info, e, func(other *types.Var) bool { return other == v })
+	})
 }
 
 // madeOf returns what a function makes of the error of a lock, and whether that is true where the lock was not taken.
@@ -247,47 +262,108 @@ func madeOf(info *types.Info, graph *cfg.CFG, t taken) map[*types.Var]bool {
 	return found
 }
 
+// hints returns the variables into which a function puts what it makes of the further results of the call.
+func hints(info *types.Info, graph *cfg.CFG, t taken) (found []*types.Var) {
+	for _, b := range graph.Blocks {
+		for _, n := range b.Nodes {
+			assign, ok := n.(*ast.AssignStmt)
+			if !ok || n == t.stmt || !slices.ContainsFunc(assign.Rhs, func(e ast.Expr) bool { return isBeside(info, e, t) }) {
+				continue
+			}
+			for _, lhs := range assign.Lhs {
+				if v := variable(info, lhs); v != nil && v != t.lock && v != t.err {
+					found = append(found, v)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// isBeside reports whether an expression mentions one of the further results of the call.
+func isBeside(info *types.Info, e ast.Expr, t taken) bool {
+	return mentions(info, e, func(v *types.Var) bool { return slices.Contains(t.beside, v) })
+}
+
 // findsOne reports whether an expression is true where it finds an error: errors.Is(err, X), errors.As(err, &x), errors.AsType[X](err).
 func findsOne(info *types.Info, e ast.Expr) bool {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
 	return ok && isFunc(callee(info, call), "errors", "Is", "As", "AsType")
 }
 
-// A way says on which ways behind a condition there is no lock, or none that anything is known of.
-type way struct{ onTrue, onFalse bool }
+// A way says on which of the two ways behind a condition there is no lock, or none that anything is known of, and on which there is one for certain.
+type way struct{ none, held sides }
 
-// wayWithout returns it. fresh: the lock's error is still in its variable.
+type sides struct{ onTrue, onFalse bool }
+
+func (s sides) not() sides { return sides{s.onFalse, s.onTrue} }
+
+// and is of x && y: where that holds both do.
+func (s sides) and(y sides) sides { return sides{s.onTrue || y.onTrue, s.onFalse && y.onFalse} }
+
+// or is of x || y.
+func (s sides) or(y sides) sides { return s.not().and(y.not()).not() }
+
+// unknown is behind a condition that goes by what the call says in a way that nobody knows.
+var unknown = way{none: sides{true, true}}
+
+// wayWithout returns what is behind a condition. fresh: the lock's error is still in its variable.
 func wayWithout(info *types.Info, cond ast.Expr, t taken, fresh bool) way {
 	switch e := ast.Unparen(cond).(type) {
 	case *ast.UnaryExpr:
 		if e.Op == token.NOT {
-			w := wayWithout(info, e.X, t, fresh)
-			return way{w.onFalse, w.onTrue}
+			x := wayWithout(info, e.X, t, fresh)
+			return way{x.none.not(), x.held.not()}
 		}
 	case *ast.BinaryExpr:
 		if e.Op == token.LAND || e.Op == token.LOR {
-			x, y := wayWithout(info, e.X, t, fresh), wayWithout(info, e.Y, t, fresh)
-			if e.Op == token.LAND { // where it holds both do
-				return way{x.onTrue || y.onTrue, x.onFalse && y.onFalse}
-			}
-			return way{x.onTrue && y.onTrue, x.onFalse || y.onFalse}
+			return wayOfBoth(info, e, t, fresh)
 		}
 		if w, known := comparison(info, e, t, fresh); known {
 			return w
 		}
 	case *ast.Ident:
-		if finds, ok := t.says[variable(info, e)]; ok && finds {
-			return way{onTrue: true}
+		v := variable(info, e)
+		if v != nil && v == t.err && fresh && isBool(v.Type()) {
+			return way{none: sides{onFalse: true}, held: sides{onTrue: true}}
+		}
+		if t.says[v] {
+			return way{none: sides{onTrue: true}}
 		}
 	case *ast.CallExpr:
-		if fresh && findsOne(info, e) && variable(info, e.Args[0]) == t.err {
-			return way{onTrue: true}
+		if fresh && findsOne(info, e) && t.err != nil && variable(info, e.Args[0]) == t.err {
+			return way{none: sides{onTrue: true}}
 		}
 	}
-	if fresh && mentions(info, cond, func(v *types.Var) bool { _, says := t.says[v]; return v == t.err || says }) {
-		return way{true, true} // nobody knows
+	return asked(info, cond, t, fresh)
+}
+
+// wayOfBoth is wayWithout of x && y, or x || y.
+func wayOfBoth(info *types.Info, e *ast.BinaryExpr, t taken, fresh bool) way {
+	x := wayWithout(info, e.X, t, fresh)
+	if e.Op == token.LAND {
+		t.held = t.held || x.held.onTrue
+		y := wayWithout(info, e.Y, t, fresh)
+		return way{x.none.and(y.none), x.held.and(y.held)}
+	}
+	t.held = t.held || x.held.onFalse
+	y := wayWithout(info, e.Y, t, fresh)
+	return way{x.none.or(y.none), x.held.or(y.held)}
+}
+
+// asked is wayWithout of a condition of which it is only known what it mentions.
+func asked(info *types.Info, cond ast.Expr, t taken, fresh bool) way {
+	ofErr := func(v *types.Var) bool { _, says := t.says[v]; return v == t.err || says }
+	ofLock := func(v *types.Var) bool { return v == t.lock }
+	if fresh && mentions(info, cond, ofErr) || t.err == nil && mentions(info, cond, ofLock) || !t.held && isBeside(info, cond, t) {
+		return unknown
 	}
 	return way{}
+}
+
+func isBool(t types.Type) bool {
+	basic, ok := t.Underlying().(*types.Basic)
+	return ok && basic.Kind() == types.Bool
 }
 
 // comparison is wayWithout of one with == or !=; known: it is of the lock or its error.
@@ -296,59 +372,21 @@ func comparison(info *types.Info, e *ast.BinaryExpr, t taken, fresh bool) (w way
 	if info.Types[x].IsNil() {
 		x, y = y, x
 	}
-	isErr, isLock := fresh && variable(info, x) == t.err, variable(info, x) == t.lock
+	v := variable(info, x)
+	isErr, isLock := fresh && v != nil && v == t.err, v != nil && v == t.lock
+	var equal way
 	switch {
-	case info.Types[y].IsNil() && e.Op == token.EQL && (isErr || isLock):
-		return way{onTrue: isLock, onFalse: isErr}, true
-	case info.Types[y].IsNil() && e.Op == token.NEQ && (isErr || isLock):
-		return way{onTrue: isErr, onFalse: isLock}, true
-	case isErr && e.Op == token.EQL: // err == redislock.ErrNotObtained
-		return way{onTrue: true}, true
+	case isErr && info.Types[y].IsNil():
+		equal = way{none: sides{onFalse: true}, held: sides{onTrue: !t.Maybe}}
+	case isErr && e.Op == token.EQL && !isBool(v.Type()): // err == redislock.ErrNotObtained
+		return way{none: sides{onTrue: true}}, true
+	case isLock && info.Types[y].IsNil():
+		equal = way{none: sides{onTrue: true}, held: sides{onFalse: true}}
+	default:
+		return way{}, false
 	}
-	return way{}, false
-}
-
-// givesAway reports whether a node releases a lock, or hands it to somebody who may: it is returned, stored, passed on, or named in a function.
-func givesAway(info *types.Info, n ast.Node, t taken) (found bool) {
-	var stack []ast.Node
-	ast.Inspect(n, func(n ast.Node) bool {
-		if n == nil {
-			stack = stack[:len(stack)-1]
-			return true
-		}
-		stack = append(stack, n)
-		id, ok := n.(*ast.Ident)
-		if !ok || info.Uses[id] != t.lock {
-			return true
-		}
-		found = found || !isLook(info, stack)
-		return true
-	})
-	return found
-}
-
-// isLook reports whether the last of these nodes, of which each stands in the one before, is a lock that is only looked at.
-func isLook(info *types.Info, stack []ast.Node) bool {
-	for _, n := range stack {
-		if _, ok := n.(*ast.FuncLit); ok {
-			return false
-		}
+	if e.Op == token.NEQ {
+		return way{equal.none.not(), equal.held.not()}, true
 	}
-	if len(stack) < 2 {
-		return false
-	}
-	switch parent := stack[len(stack)-2].(type) {
-	case *ast.SelectorExpr:
-		switch parent.Sel.Name {
-		case "Release", "Unlock", "UnlockContext":
-			return false
-		}
-		return true
-	case *ast.BinaryExpr: // lease != nil
-		return true
-	case *ast.CallExpr:
-		fn := callee(info, parent)
-		return isOf(fn, "fence", "Guard") || fn != nil && fn.Pkg() != nil && fn.Pkg().Path() == "log/slog"
-	}
-	return false
+	return equal, e.Op == token.EQL
 }

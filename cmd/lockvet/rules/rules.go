@@ -18,9 +18,7 @@ const (
 	kit  = "github.com/lockmw/kit/" // the module whose use is looked at
 	docs = "https://pkg.go.dev/github.com/lockmw/kit/cmd/lockvet"
 
-	ginPath   = "github.com/gin-gonic/gin"
-	redislock = "github.com/bsm/redislock"
-	redsync   = "github.com/go-redsync/redsync/v4"
+	ginPath = "github.com/gin-gonic/gin"
 )
 
 // files calls do for each file of a package that is no test, nor a help for tests, and was written by somebody.
@@ -104,8 +102,8 @@ func variable(info *types.Info, e ast.Expr) *types.Var {
 	return v
 }
 
-// definitions tells of the variables of a file that are given a value, and of the values.
-func definitions(info *types.Info, f *ast.File, do func(v *types.Var, value ast.Expr)) {
+// definitions tells of the variables within a node that are given a value, and of the values.
+func definitions(info *types.Info, within ast.Node, do func(v *types.Var, value ast.Expr)) {
 	pairs := func(names, values []ast.Expr) {
 		if len(names) != len(values) {
 			return
@@ -116,7 +114,7 @@ func definitions(info *types.Info, f *ast.File, do func(v *types.Var, value ast.
 			}
 		}
 	}
-	ast.Inspect(f, func(n ast.Node) bool {
+	ast.Inspect(within, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			pairs(n.Lhs, n.Rhs)
@@ -139,7 +137,7 @@ func assigns(info *types.Info, n ast.Node, v *types.Var) (found bool) {
 			return false
 		case *ast.AssignStmt:
 			for _, lhs := range n.Lhs {
-				found = found || variable(info, lhs) == v
+				found = found || v != nil && variable(info, lhs) == v
 			}
 		}
 		return !found

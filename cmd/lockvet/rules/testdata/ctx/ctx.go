@@ -166,7 +166,7 @@ func named(ctx context.Context, f func(context.Context) error) error {
 
 func check(ctx context.Context, err error) error { return err }
 
-func passedOn(ctx context.Context) (*lockmw.Lease, error) {
+func passedOn(ctx context.Context) (*lockmw.Lease, error) { // want passedOn:`result 0, with .Release, if result 1 says so`
 	_, lease, err := locks.Acquire(ctx, "42", policy)
 	return lease, check(ctx, err)
 }

@@ -157,7 +157,7 @@ func spent(ctx context.Context) error {
 	return work(under)
 }
 
-func handedOver(ctx context.Context) (*lockmw.Lease, error) {
+func handedOver(ctx context.Context) (*lockmw.Lease, error) { // want handedOver:`hands over a lock: result 0, with .Release, if result 1 says so`
 	_, lease, err := locks.Acquire(ctx, "42", policy)
 	if err != nil {
 		return nil, err
