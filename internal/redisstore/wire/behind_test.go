@@ -24,9 +24,7 @@ type slowServer struct {
 	mu    sync.Mutex
 	conn  net.Conn
 	asked []string
-	sent  strings.Builder // what its clients have written
-	hold  chan struct{}   // not nil: nothing is written until it is closed
-	stops time.Duration   // for so long, once
+	stops time.Duration // for so long, once
 }
 
 const eachTakes = 100 * time.Microsecond
@@ -62,52 +60,10 @@ func newSlowServer(t *testing.T) *slowServer {
 				}
 			}
 		})
-		return heldUp{mine, s}, nil
+		return mine, nil
 	}})
 	s.answers(t.Context(), ask("first"), "first") // so it is known how long a reply takes
 	return s
-}
-
-// heldUp is the client's end of a connection.
-type heldUp struct {
-	net.Conn
-	by *slowServer
-}
-
-func (c heldUp) Write(b []byte) (int, error) {
-	s := c.by
-	s.mu.Lock()
-	hold := s.hold
-	s.mu.Unlock()
-	if hold != nil {
-		<-hold
-	}
-	n, err := c.Conn.Write(b)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sent.Write(b[:n])
-	return n, err
-}
-
-// holds has no write come to its end until goOn is called.
-func (s *slowServer) holds() (goOn func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	hold := make(chan struct{})
-	s.hold = hold
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		close(hold)
-		s.hold = nil
-	})
-}
-
-// wrote reports whether a call of that text was written.
-func (s *slowServer) wrote(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(s.sent.String(), text)
 }
 
 // Close closes the pool, which ends the server's goroutines.

@@ -16,7 +16,7 @@ import (
 //   - The calls in flight are in the order of their commands. Each has this conn, and misses a
 //     reply at least. Those from unsent on, if there is one, are in the buffer, and of those
 //     before it something was written, or is being written.
-//   - The buffer is empty exactly if unsent is nil, and nobody waits for written then.
+//   - The buffer is empty exactly if unsent is nil.
 //   - What is broken has no calls in flight and is in neither list of the pool. Nothing mends it.
 //   - Somebody writes, or will look whether to, while there are bytes in the buffer; and somebody
 //     reads, or will look, while calls are in flight that are not lazy: their owners are busy, or were woken, or
@@ -29,14 +29,12 @@ type conn struct {
 	generation int   // the pool's generation when the dial began; noGeneration once the connection is retired
 	broken     error // why the connection was given up, or nil; then all its calls have their outcome
 
-	buffer     []byte        // commands that nobody has begun to write
-	spare      []byte        // memory of the commands that were written last, for the next
-	written    chan struct{} // closed when what is in the buffer was written, or never will be; nil: nobody waits for that
-	inFlight   queue         // calls whose replies are to come, those in the buffer included
-	lazy       int           // how many of those in flight nobody waits for, see post.go
-	unanswered int           // how many bytes the commands of those in flight have
-	unsent     *Call         // the first of the calls in the buffer, or nil
-	soonest    time.Time     // a moment not later than the deadlines of all calls in flight
+	buffer   []byte    // commands that nobody has begun to write
+	spare    []byte    // memory of the commands that were written last, for the next
+	inFlight queue     // calls whose replies are to come, those in the buffer included
+	lazy     int       // how many of those in flight nobody waits for, see post.go
+	unsent   *Call     // the first of the calls in the buffer, or nil
+	soonest  time.Time // a moment not later than the deadlines of all calls in flight
 
 	// Three moments say how well the connection is. heard is when the last reply came, or, if
 	// the first call in flight was put on it later, when that was: if it is long ago, a reply
@@ -91,14 +89,12 @@ func (k *conn) add(c *Call, now time.Time) {
 		k.unsent = c
 	}
 	k.buffer = append(k.buffer, c.Commands...)
-	k.unanswered += len(c.Commands)
 	k.inFlight.add(c)
 }
 
 // take removes and returns the first of the calls in flight. The caller holds the pool's mutex.
 func (k *conn) take() *Call {
 	c := k.inFlight.take()
-	k.unanswered -= len(c.Commands)
 	if c.lazy {
 		k.lazy--
 	}
@@ -180,8 +176,8 @@ func (k *conn) write(own *Call) {
 			p.rouse(c) // it goes on writing
 			break
 		}
-		out, first, written := k.buffer, k.unsent, k.written
-		k.buffer, k.spare, k.unsent, k.written = k.spare[:0], nil, nil, nil
+		out, first := k.buffer, k.unsent
+		k.buffer, k.spare, k.unsent = k.spare[:0], nil, nil
 		n, err := k.writeAll(out)
 		if cap(out) <= bufferMost {
 			k.spare = out
@@ -191,9 +187,6 @@ func (k *conn) write(own *Call) {
 				k.unsent = first
 			}
 			k.broke(err)
-		}
-		if written != nil {
-			close(written) // under the mutex, which those who wait for it do not take
 		}
 	}
 	k.writing.giveUp()
@@ -300,7 +293,6 @@ func (k *conn) handOverReading() {
 // writeAlone has a goroutine of the connection's own write. The caller holds the pool's mutex.
 func (k *conn) writeAlone() {
 	k.writing.take(nil)
-	k.since = time.Now()
 	k.pool.running.Go(func() {
 		k.pool.mu.Lock()
 		k.write(nil)
@@ -398,10 +390,6 @@ func (k *conn) fail(err error) {
 		return
 	}
 	k.broken = err
-	if k.written != nil {
-		close(k.written)
-		k.written = nil
-	}
 	p := k.pool
 	p.remove(k)
 	sent := true

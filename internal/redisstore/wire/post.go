@@ -10,18 +10,10 @@ import (
 // the connection, which costs nothing, or by a goroutine once they have lain there for a tick. A connection that has
 // nothing but lazy calls in flight counts as one that is idle. While nobody reads from it, nothing is overdue on it,
 // since nobody can tell.
-//
-// On their way means that the kernel has them: what lies in a buffer of the process is lost when the process ends. So whoever
-// posts writes, or waits for the one who does, but neither for long. It writes itself only where the socket has room for
-// sure, since a write cannot be left in the middle. Elsewhere a goroutine of the connection's own writes.
 
-// surelyTaken is how many bytes of commands a socket takes though the server replies to none of them: with the sizes that
-// systems give by themselves the send buffer alone has room for more.
-const surelyTaken = 16 << 10
-
-// Post sends a call, and returns when its commands are handed to the kernel, or wait for a connection that is being
-// dialled. It does not wait for a server that takes nothing: a write may take overdueAfter, and where one has taken as
-// long already, Post leaves it to whoever writes that. soon says that somebody waits for what
+// Post sends a call, and returns when its commands are handed to the kernel, lie in the buffer of a connection to which
+// somebody writes at the moment, or wait for a connection that is being dialled. It does not wait for a server that takes
+// nothing: where replies are overdue a goroutine of the connection's own writes. soon says that somebody waits for what
 // Late is told; otherwise that may take a tick longer. Late is called once in any case, maybe before Post returns, and c
 // is the pool's until then, and for good where Late has an error.
 func (p *Pool) Post(c *Call, soon bool) {
@@ -33,39 +25,17 @@ func (p *Pool) Post(c *Call, soon bool) {
 		return
 	}
 	p.put(c, left)
-	var written <-chan struct{}
 	if k := c.conn; k != nil && c.state != ended {
-		written = k.post(time.Now()) // c is another's as soon as its replies have come
+		switch {
+		case !k.writing.free() || len(k.buffer) == 0:
+		case k.overdue(time.Now()):
+			k.writeAlone()
+		default:
+			k.write(nil) // c is another's as soon as its replies have come
+		}
 		k.handOverReading()
 	}
 	p.unlock()
-	if written == nil {
-		return
-	}
-	stuck := time.NewTimer(overdueAfter)
-	defer stuck.Stop()
-	select {
-	case <-written:
-	case <-stuck.C:
-	}
-}
-
-// post writes the buffer, or sees to it that somebody does. It returns what is closed when that has come to an end; nil: it
-// has, or is not to be waited for. The caller holds the pool's mutex, and has it again afterwards.
-func (k *conn) post(now time.Time) (written <-chan struct{}) {
-	switch {
-	case k.writing.free() && k.unanswered <= surelyTaken && !k.overdue(now):
-		k.write(nil)
-		return nil
-	case k.writing.free():
-		k.writeAlone()
-	case now.Sub(k.since) >= overdueAfter:
-		return nil
-	}
-	if k.written == nil {
-		k.written = make(chan struct{})
-	}
-	return k.written
 }
 
 // Await has the caller take part in what Post has begun, so that nothing is read later than with Do: it returns when c has

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/kit/internal/test/await"
@@ -92,91 +89,6 @@ func TestWhoPostsDoesNotWaitForTheServer(t *testing.T) {
 		}
 	}
 	resume()
-}
-
-// whileHeld are what may be under way over a connection when somebody posts. Each returns while no write comes to its end.
-var whileHeld = map[string]func(s *slowServer, others *sync.WaitGroup) (goOn func()){
-	"nothing": func(s *slowServer, _ *sync.WaitGroup) func() { return s.holds() },
-	"a write": func(s *slowServer, others *sync.WaitGroup) func() {
-		goOn := s.holds()
-		others.Go(func() { s.answers(s.Context(), ask("writes"), "writes") })
-		synctest.Wait()
-		return goOn
-	},
-	"a reply that is late": func(s *slowServer, others *sync.WaitGroup) func() {
-		s.stops = 5 * overdueAfter
-		others.Go(func() { s.answers(s.Context(), ask("late"), "late") })
-		time.Sleep(2 * overdueAfter)
-		return s.holds()
-	},
-	"many bytes": func(s *slowServer, others *sync.WaitGroup) func() {
-		text := strings.Repeat("x", surelyTaken)
-		others.Go(func() { s.answers(s.Context(), ask(text), text) })
-		synctest.Wait()
-		return s.holds()
-	},
-}
-
-// What is posted was written when Post returns, whoever writes: it would be lost if the process ended then.
-func TestWhatIsPostedWasWritten(t *testing.T) {
-	for name, under := range whileHeld {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSlowServer(t)
-				defer s.Close()
-				var others, posts sync.WaitGroup
-				goOn := under(s, &others)
-				began := time.Now()
-				posts.Go(func() {
-					s.Post(ask("posted"), false)
-					if !s.wrote("posted") {
-						t.Error("Post has returned, and nothing was written")
-					}
-					if took := time.Since(began); took > 0 {
-						t.Errorf("Post took %v longer than the write", took)
-					}
-				})
-				synctest.Wait()
-				goOn()
-				posts.Wait()
-				others.Wait()
-			})
-		})
-	}
-}
-
-// Whoever posts waits for a write no longer than until that counts as stuck, and not at all where it does already.
-func TestWhoPostsDoesNotWaitForAWriteThatIsStuck(t *testing.T) {
-	for name, under := range whileHeld {
-		if name == "nothing" {
-			continue // the socket takes what is written
-		}
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSlowServer(t)
-				defer s.Close()
-				var others sync.WaitGroup
-				goOn := under(s, &others)
-				time.AfterFunc(s.options.Silence/2, goOn)
-				told := make(chan error, 2)
-				for i, most := range []time.Duration{overdueAfter, 0} {
-					c := ask(fmt.Sprint("posted ", i))
-					c.Late = func(_ []byte, err error) { told <- err }
-					began := time.Now()
-					s.Post(c, false)
-					if took := time.Since(began); took > most {
-						t.Errorf("call %d: Post took %v, want %v at most", i, took, most)
-					}
-				}
-				for range 2 {
-					if err := <-told; err != nil {
-						t.Errorf("Late = %v, want the reply", err)
-					}
-				}
-				others.Wait()
-			})
-		})
-	}
 }
 
 // Await returns with the reply, when its context ends, and when the call has ended; Late is called once.
