@@ -40,6 +40,11 @@ func (m *machine) check(s *state) string {
 			return keyNames[i] + " has no TTL"
 		}
 	}
+	return m.left(s)
+}
+
+// left returns what is wrong with what is there when all have gone and nothing is on its way.
+func (m *machine) left(s *state) string {
 	if len(s.net) > 0 || !m.allGone(s) {
 		return ""
 	}

@@ -107,22 +107,7 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 			all = append(all, step{opAskLast, n, 0}, step{opLeave, n, 0})
 		}
 	case holding:
-		if slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
-			break // the release awaits it
-		}
-		switch looks := func(o command) bool { return o.claim == n && (o.what == look || o.what == note) && !o.lost }; {
-		case z.role(n) == Issues && z.Fails:
-			all = append(all, step{opRelease, n, 0}, step{opFail, n, 0})
-		case z.Notes:
-			all = z.stepsOfWork(c, n, slices.ContainsFunc(s.net, looks), all)
-		case !z.Do || c.looked || c.served:
-			all = append(all, step{opRelease, n, 0})
-		case !slices.ContainsFunc(s.net, looks):
-			all = append(all, step{opLook, n, 0})
-		}
-		if z.Renews && !c.renewed && !c.lost {
-			all = append(all, step{opRenew, n, 0})
-		}
+		return z.stepsOfHolder(s, n, all)
 	case giving:
 		if z.role(n) == Issues && c.released && !c.undone {
 			all = append(all, step{opDoubt, n, 0})
@@ -132,6 +117,28 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 			all = append(all, step{opClear, n, 0})
 		}
 	case gone:
+	}
+	return all
+}
+
+// stepsOfHolder appends the steps that one who has the lock may take by itself.
+func (z *Size) stepsOfHolder(s *state, n uint8, all []step) []step {
+	c := &s.claims[n]
+	if slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
+		return all // the release awaits it
+	}
+	switch looks := func(o command) bool { return o.claim == n && (o.what == look || o.what == note) && !o.lost }; {
+	case z.role(n) == Issues && z.Fails:
+		all = append(all, step{opRelease, n, 0}, step{opFail, n, 0})
+	case z.Notes:
+		all = z.stepsOfWork(c, n, slices.ContainsFunc(s.net, looks), all)
+	case !z.Do || c.looked || c.served:
+		all = append(all, step{opRelease, n, 0})
+	case !slices.ContainsFunc(s.net, looks):
+		all = append(all, step{opLook, n, 0})
+	}
+	if z.Renews && !c.renewed && !c.lost {
+		all = append(all, step{opRenew, n, 0})
 	}
 	return all
 }
