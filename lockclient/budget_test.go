@@ -191,6 +191,7 @@ func TestClientsThatWereRefusedTogetherComeApart(t *testing.T) {
 		}
 		all.Wait()
 		for i, of := range came {
+			t.Logf("clients that came in each tenth for try %d: %v", i+2, of) // docs/middlewares.md has a picture of it
 			for tenth, n := range of {
 				// 100 are meant, with a standard deviation of 9.5: seven of these are one run in 10^11
 				if n < 100-67 || n > 100+67 {
