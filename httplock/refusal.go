@@ -16,13 +16,18 @@ import (
 // The answer is an application/problem+json with a code, and has a Retry-After where asking again helps. It does not show the key, nor anything else of
 // err's text. A client that has left gets the status alone, for those who log it.
 //
-// Behind Idempotent, a refusal is for its own client alone, as if the handler had called lockmw.NotAnAnswer. It is not if the lock was lost (lockmw.ErrLost),
-// because the work may have been done.
+// Behind Idempotent, a refusal is for its own client alone, as if the handler had called lockmw.NotAnAnswer: so call it only where nothing was done before.
+// If the lock was lost (lockmw.ErrLost), the work may have been done, and nothing is called. If the work itself says that it does not know
+// (lockmw.ErrUncertain), it is as if the handler had called lockmw.MarkUncertain.
 func WriteRefusal(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := lockmw.RefusalOf(err); !ours {
 		return false
 	}
-	if !errors.Is(err, lockmw.ErrLost) {
+	switch _, refused := errors.AsType[*lockmw.AcquireError](err); {
+	case errors.Is(err, lockmw.ErrLost):
+	case errors.Is(err, lockmw.ErrUncertain) && !refused: // the work's own word
+		lockmw.MarkUncertain(r.Context())
+	default:
 		lockmw.NotAnAnswer(r.Context())
 	}
 	httpdoor.WriteProblem(w, r, door.Refusal(err))

@@ -65,8 +65,9 @@ func TestWriteRefusalBehindIdempotent(t *testing.T) {
 		answer string
 		runs   int
 	}{
-		"refused": {fmt.Errorf("the order: %w", lockmw.ErrQueueFull), "503 LOCK_QUEUE_FULL", 2},
-		"lost":    {fmt.Errorf("the order: %w", lockmw.ErrLost), "500 LOCK_LOST", 1},
+		"refused":                {fmt.Errorf("the order: %w", lockmw.ErrQueueFull), "503 LOCK_QUEUE_FULL", 2},
+		"the work does not know": {fmt.Errorf("the bank: %w", lockmw.ErrUncertain), "409 IDEMPOTENCY_UNCERTAIN", 1},
+		"lost":                   {fmt.Errorf("the order: %w", lockmw.ErrLost), "500 LOCK_LOST", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answers, runs := twice(t, uncertain, func(w http.ResponseWriter, r *http.Request) { httplock.WriteRefusal(w, r, tc.err) }, nil)

@@ -45,7 +45,7 @@ func settingsOf(locks *lockmw.Locker) []setting {
 		told = append(told, one)
 	}
 	if further > 0 {
-		told = append(told, setting{Pattern: "…", Change: fmt.Sprintf("and %d more", further), Off: shown[len(shown)-1].Off})
+		told = append(told, setting{Pattern: "…", Change: fmt.Sprintf("and %d more", further)})
 	}
 	return told
 }

@@ -67,9 +67,9 @@ func SettingsInRedis() SettingsSource { return SettingsSource{kind: fromRedis} }
 //     trial, and the lock is taken;
 //   - off: work runs without its lock. Only a file may say so, and only to a Locker with AllowOff.
 //
-// An entry with off or shadow true for a Locker without AllowOff changes nothing, as a whole: the policies that it is for stay as the program
-// has them. What stood in its place before does not count any more, and what is less specific does not either. A Name that itself has a *
-// can be written by what is in front of it alone, and a * there.
+// An entry with off or shadow true for a Locker without AllowOff changes nothing, as a whole: it counts as one that is not there, so that
+// what is less specific applies. What stood in its place before does not count any more. A Name that itself has a * can be written by what
+// is in front of it alone, and a * there.
 //
 // An entry changes nothing else. So unless the program says AllowOff, no entry lets two calls that exclude each other hold a lock, or work
 // under it, at the same time. Entries count for calls of Acquire (and of whatever calls it) that begin while the entry applies. Leases, and

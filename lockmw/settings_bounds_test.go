@@ -320,6 +320,50 @@ func TestTheEndInRedisIsThatOfItsClock(t *testing.T) {
 	})
 }
 
+// What is not allowed, be it for everybody, hides nothing that is set elsewhere: a trial that was ended stays ended.
+func TestWhatIsNotAllowedHidesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSettingsDir(t, `{"*/*": {"off": true}, "shop/trial": {"shadow": "true"}}`)
+		l := testenv.Open(t, redistest.InMemory(t).Client(t), lockmw.WithService("shop"), lockmw.WithSettings(lockmw.SettingsFile(d.file())), lockmw.WithSettings(lockmw.SettingsInRedis()))
+		put(t, l, "shop/t*", `{"shadow":"false"}`)
+		put(t, l, "shop/pay", `{"wait":"3s"}`)
+		time.Sleep(11 * time.Second)
+		if got := lockmw.Adjust(l, lockmw.Policy{Name: "trial", Shadow: true}); got.Shadow {
+			t.Error("a trial goes on that was ended")
+		}
+		if got := lockmw.Adjust(l, lockmw.Policy{Name: "pay"}).Wait; got != 3*time.Second {
+			t.Errorf("a call waits for %v", got)
+		}
+	})
+}
+
+// A trial of the program that a setting ends is over also for those who look: metrics, board and console.
+func TestATrialOfTheProgramThatASettingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fromRedis(t, redistest.InMemory(t).Client(t))
+		trial := lockmw.Policy{Name: "trial", Shadow: true}
+		call := func() {
+			_, lease, err := l.Acquire(t.Context(), "k", trial)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustRelease(t, lease)
+		}
+		call()
+		time.Sleep(time.Minute)
+		if !l.Stats().Names["trial"].Shadow {
+			t.Error("it is not seen")
+		}
+		put(t, l, "shop/trial", `{"shadow":"false"}`)
+		time.Sleep(11 * time.Second)
+		call()
+		synctest.Wait()
+		if l.Stats().Names["trial"].Shadow {
+			t.Error("it is over, and seen still")
+		}
+	})
+}
+
 // A process that was running when what the program does not allow was set, and one that starts later, have the same policy: the program's.
 func TestWhatIsNotAllowedCountsForAllAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -338,8 +382,8 @@ func TestWhatIsNotAllowedCountsForAllAlike(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		for name, l := range map[string]*lockmw.Locker{"running": running, "started": started} {
-			if got := lockmw.Adjust(l, pay); got != pay {
-				t.Errorf("%s: the policy is %+v", name, got)
+			if got := lockmw.Adjust(l, pay); got.Wait != 4*time.Second || got.Shadow {
+				t.Errorf("%s: the policy is %+v, want what is less specific", name, got)
 			}
 			if got := lockmw.Adjust(l, lockmw.Policy{Name: "mail"}).Wait; got != 4*time.Second {
 				t.Errorf("%s: a call of another name waits for %v", name, got)

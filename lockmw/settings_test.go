@@ -450,7 +450,7 @@ func TestOffWorksWhereRedisIsAway(t *testing.T) {
 	}
 }
 
-// It stands in its place all the same: what stood there before does not count any more.
+// What stood there before does not count any more all the same.
 func TestOffWithoutAllowOffIsRefused(t *testing.T) {
 	inFile(t, `{"shop/pay": {"wait": "3s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
 		if err := l.WithLock(t.Context(), "k", lockmw.Policy{Name: "pay"}, held); err != nil {

@@ -72,7 +72,8 @@ func newSettingsKeeper(l *Locker, o options) *settingsKeeper {
 		k.feeds = append(k.feeds, &feed{kind: source.kind, path: source.path, last: time.Now()})
 	}
 	slices.SortFunc(k.feeds, func(a, b *feed) int { return strings.Compare(a.kind, b.kind) }) // file before redis
-	k.table.Store(k.newSettingsTable(nil))
+	first, _ := k.newSettingsTable(nil)
+	k.table.Store(first)
 	return k
 }
 
@@ -188,9 +189,8 @@ func (e end) agrees(left time.Duration, asked, now time.Time) bool {
 	return remains-left <= clocksDiffer && left-remains <= now.Sub(asked)+clocksDiffer
 }
 
-// denies says why the program does not allow an entry; empty: it does. Such an entry stands in its place all the same, and the policies
-// that it is for are as the program has them: what would count in its stead is what was read before, in a process that has read that, and
-// what is less specific in any other.
+// denies says why the program does not allow an entry; empty: it does. Such an entry has taken the place of what was read before, and counts as
+// none: for running processes and new ones alike, what is less specific counts.
 func (k *settingsKeeper) denies(entry settings.Entry) string {
 	switch {
 	case k.mayOff:
@@ -245,10 +245,13 @@ func (k *settingsKeeper) refresh(now time.Time) {
 	}
 	before := k.table.Load()
 	if !slices.Equal(lives, before.lives) {
-		after := k.newSettingsTable(lives)
+		after, enforced := k.newSettingsTable(lives)
 		k.tellAll(EventSettingEnded, before, before.lives, lives)
 		k.tellAll(EventSettingBegan, after, lives, before.lives)
 		k.table.Store(after) // behind the lines that say what it is about
+		for _, name := range enforced {
+			k.locker.shadows.forget(name)
+		}
 		k.shoutDue = now
 	}
 	k.shout(now)
@@ -274,6 +277,9 @@ func (k *settingsKeeper) tellAll(kind EventKind, t *settingsTable, all, but []*l
 				text = "lockmw: a setting is known, and applies to none of the names that were used so far"
 			}
 			k.locker.log.Log(context.Background(), level, text, append(k.attrs(live), "names", settings.First(names[live], t.more[live]))...)
+		}
+		if live.denied { // it neither begins nor ends
+			continue
 		}
 		k.locker.tellLater(context.Background(), Event{Kind: kind, Setting: new(live.setting())})
 	}

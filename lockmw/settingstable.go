@@ -107,10 +107,10 @@ func (n *nameSlot) add(v verdict) {
 	n.verdicts.Store(&verdicts)
 }
 
-// newSettingsTable returns a table with these settings, and the names and policies that were known before. The caller holds
-// the keeper's mutex.
-func (k *settingsKeeper) newSettingsTable(lives []*liveSetting) *settingsTable {
-	t := &settingsTable{lives: lives, more: make(map[*liveSetting]bool)}
+// newSettingsTable returns a table with these settings, and the names and policies that were known before; and the names that are no longer in
+// shadow. The caller holds the keeper's mutex.
+func (k *settingsKeeper) newSettingsTable(lives []*liveSetting) (t *settingsTable, enforced []string) {
+	t = &settingsTable{lives: lives, more: make(map[*liveSetting]bool)}
 	slots := make(map[string]*nameSlot)
 	if before := k.table.Load(); before != nil {
 		for name, slot := range *before.slots.Load() {
@@ -124,8 +124,8 @@ func (k *settingsKeeper) newSettingsTable(lives []*liveSetting) *settingsTable {
 				now.add(k.judge(live, v.given, v.use))
 			}
 			slots[name] = now
-			if slot.any((*verdict).tries) && !now.any((*verdict).tries) {
-				k.locker.shadows.forget(name)
+			if slot.any((*verdict).inShadow) && !now.any((*verdict).inShadow) {
+				enforced = append(enforced, name)
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (k *settingsKeeper) newSettingsTable(lives []*liveSetting) *settingsTable {
 		}
 	}
 	t.slots.Store(&slots)
-	return t
+	return t, enforced
 }
 
 func (n *nameSlot) all() []verdict {
@@ -180,13 +180,22 @@ func (v *verdict) isOff() bool   { return v.off }
 // tries reports whether a policy is in shadow by its setting.
 func (v *verdict) tries() bool { return v.changes && v.policy.Shadow && !v.given.Shadow }
 
+// inShadow reports whether a policy is in shadow, by its setting or by the program.
+func (v *verdict) inShadow() bool {
+	if v.changes {
+		return v.policy.Shadow
+	}
+	return v.given.Shadow
+}
+
 // isLockless reports whether work runs without its lock by its setting.
 func (v *verdict) isLockless() bool { return v.off || v.tries() }
 
-// settingOf returns the setting for a Name, or nil.
+// settingOf returns the setting for a Name, or nil. One that the program does not allow is as if it were not there: what an operator has set
+// elsewhere counts, such as that a trial is over.
 func (t *settingsTable) settingOf(service, name string) *liveSetting {
 	for _, live := range t.lives {
-		if live.pattern.Matches(service, name) {
+		if !live.denied && live.pattern.Matches(service, name) {
 			return live
 		}
 	}
@@ -281,7 +290,7 @@ func (k *settingsKeeper) verdictOnNew(p *Policy, use use) *verdict {
 // judge says what a setting makes of a policy, and tells where it does not fit. The caller holds the keeper's mutex.
 func (k *settingsKeeper) judge(live *liveSetting, given Policy, use use) verdict {
 	v := verdict{given: given, use: use}
-	if live == nil || live.denied {
+	if live == nil {
 		return v
 	}
 	merged, err := merge(given, live.entry.Change, use, k.mayOff)

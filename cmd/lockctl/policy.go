@@ -402,7 +402,7 @@ func policyClearCommand(f *flags) *cobra.Command {
 		Use: "clear SERVICE/NAME", Short: "Take a setting away",
 		Long: "Take a setting away. What is less specific counts then, or else what the program says.\n\n" +
 			"Nothing is left of who has cleared it: services log that it applies no more, by whom it was set. To have them\n" +
-			"log who ends it, and why, set it once more with --for 1s and a --reason, in the place of clear.",
+			"log who ends it, and why, set it once more with --for 1m and a --reason, and clear it then.",
 		Args:              arguments(1, 1, "one SERVICE/NAME"),
 		ValidArgsFunction: f.completeSetting(false),
 		RunE: func(c *cobra.Command, args []string) error {

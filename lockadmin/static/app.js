@@ -243,14 +243,15 @@ function drawSettings() {
   $("settings").hidden = settings.length === 0;
   const off = settings.filter((s) => s.off).map((s) => s.pattern);
   $("off").hidden = off.length === 0;
-  setText($("off-text"), "OFF: work of " + first(off) + " runs without its lock in this process.");
+  setText($("off-text"), "OFF: work of " + first(off, off.length === settings.length - 1 && settings.at(-1).pattern === "…") + " runs without its lock in this process.");
   $("shadow").hidden = shadow.length === 0;
   setText($("shadow-text"), "IN SHADOW: " + named(shadow) + " locks nobody out in this process.");
   $("settings-list").replaceChildren(...settings.map(settingItem));
 }
 
-// first lists the first of many patterns, and says how many more there are.
-const first = (patterns) => patterns.slice(0, 20).map(brief).join(", ") + (patterns.length > 20 ? " and " + (patterns.length - 20) + " more" : "");
+// first lists the first of many patterns, and says how many more there are; atLeast: of those that the page was told.
+const first = (patterns, atLeast) => patterns.slice(0, 20).map(brief).join(", ") +
+  (patterns.length > 20 ? " and " + (atLeast ? "at least " : "") + (patterns.length - 20) + " more" : "");
 
 // named lists names of policies.
 const named = (names) => names.map((n) => brief(n) || "(no name)").join(", ");

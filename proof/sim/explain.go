@@ -104,7 +104,7 @@ func (w *world) mayKnow(at, reads int, all []*stands) []*stands {
 		if s.broken { // what stood there before stays
 			continue
 		}
-		if s.text == "" {
+		if s.text == "" || w.parts[at].denies(s) {
 			s = nil
 		}
 		switch {
@@ -151,6 +151,11 @@ func endTheirTime(known, all []*stands, reads int, now time.Time, skew time.Dura
 // first is when a text stood there first.
 func first(all []*stands, text string) time.Time {
 	return all[slices.IndexFunc(all, func(s *stands) bool { return s.text == text })].at
+}
+
+// denies reports whether a process does not allow what stands there: it counts as nothing.
+func (p Process) denies(s *stands) bool {
+	return !p.MayOff && (s.set.Off || s.set.Shadow == "true")
 }
 
 // hasRead reports whether a process has surely read what stood in a source until some moment.
@@ -240,7 +245,7 @@ func (f Fields) of(by Process, wish Wish) (e effect, fits bool) {
 	had := wish.Policy.MaxHold
 	shorter := f.MaxHold > 0 && (had == 0 || f.MaxHold < had)
 	switch {
-	case (wish.needsLock() || !by.MayOff) && (f.Off || f.Shadow == "true"):
+	case wish.needsLock() && (f.Off || f.Shadow == "true"):
 		return unchanged, false
 	case shorter && (wish.flies() || !by.MayOff || f.MaxHold < loweredMaxHold):
 		return unchanged, false
@@ -270,7 +275,7 @@ func (d *desk) says(p Process, wish Wish) []string {
 			}
 			s := all[len(all)-1]
 			ended := s.lasts > 0 && now.After(s.at.Add(s.lasts)) || !s.ends.IsZero() && now.After(s.ends.Add(s.skew-d.world.judge.skew))
-			if s.text == "" || s.broken || ended {
+			if s.text == "" || s.broken || p.denies(s) || ended {
 				continue
 			}
 			if _, fits := s.set.of(p, wish); !fits {

@@ -146,7 +146,7 @@ func (j *judge) resumed(r *record, b *job, lease *lockmw.Lease) {
 		why = "it was discarded"
 	case errors.Is(b.err, lockmw.ErrLost):
 		why = "its issuer had lost it"
-	case !b.ended.IsZero() && b.err == nil && r.asked.After(b.ended.Add(b.longer)):
+	case !b.ended.IsZero() && b.err == nil && r.asked.After(b.ended.Add(b.longer+2*time.Millisecond)): // it is told in whole ones, and rounded up
 		why = fmt.Sprintf("it was handed on at %v for %v, and asked for at %v", b.ended.Sub(j.world.began), b.longer, r.asked.Sub(j.world.began))
 	case lease.Fence() <= b.fence:
 		why = fmt.Sprintf("its fence is %d, and that of its issuer was %d", lease.Fence(), b.fence)
