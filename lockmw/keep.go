@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -12,6 +13,55 @@ import (
 // How the lock of Do is given back when there is an answer to keep: by one command, which keeps the answer only if the lock is
 // still held. If the lock lapsed before, the next call would do the work again. So it is renewed until Redis has the answer, for a TTL at
 // most; the caller waits no longer than for any release.
+
+// kept is what is to be kept of the call's work, with the release: nil is nothing. With Uncertain its intent has to go, or to give way to an
+// answer, unless nobody knows what was done. What was done and cannot be kept must not be done again.
+func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) *store.Record {
+	if c.how.Crash == RunAgain {
+		if err != nil {
+			return nil
+		}
+		return answer
+	}
+	var keep *store.Record
+	switch {
+	case !lasts:
+		keep = c.how.bareFact(c.of.fingerprint)
+	case c.unknown.Load(), errors.Is(err, ErrUncertain), err != nil && !c.unkept.Load() && stopped(lease, err):
+		return nil
+	case answer == nil:
+		keep = &store.Record{Undone: true}
+	default:
+		keep = new(*answer)
+	}
+	keep.Work = lease.fence
+	return keep
+}
+
+// stopped reports whether work that has failed with err was told to stop in the middle, or something within it was: then the error does not mean that
+// nothing was done. A lock within the work may be lost although the work itself went well, and a request within it whose time is over may have
+// arrived.
+func stopped(lease *Lease, err error) bool {
+	return !lease.holds(held) || lease.ctx.Err() != nil || errors.Is(err, ErrLost) || errors.Is(err, ErrMaxHold) || tellsOfATimeout(err)
+}
+
+// tellsOfATimeout reports whether err is that of a context, or of something else whose time is over, or has one in it. In an AcquireError it is none: what
+// waited for a lock has not begun.
+func tellsOfATimeout(err error) bool {
+	if _, ok := err.(*AcquireError); ok { //nolint:errorlint // what it is in is looked at, too
+		return false
+	}
+	if timeout, ok := err.(interface{ Timeout() bool }); ok && timeout.Timeout() || err == context.Canceled { //nolint:errorlint // the same
+		return true
+	}
+	switch wraps := err.(type) { //nolint:errorlint // the same
+	case interface{ Unwrap() error }:
+		return tellsOfATimeout(wraps.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(wraps.Unwrap(), tellsOfATimeout)
+	}
+	return false
+}
 
 // giveBackKeeping is giveBack for a lease with an answer. With ErrUnavailable it is tried further in the background.
 func (t *tenure) giveBackKeeping(ctx context.Context, l *Lease, answer *store.Record, called time.Time) error {

@@ -472,6 +472,17 @@ func TestUncertainWorkThatAnotherHasDoneAgain(t *testing.T) {
 	})
 }
 
+// silentFromBegin has Redis fall silent when the begin of work is to be noted.
+func silentFromBegin(proxy *faultproxy.Proxy, dir faultproxy.Direction) {
+	proxy.DropReplies(1000, func(request []byte) bool {
+		begins := bytes.Contains(request, []byte("\r\nbegin\r\n"))
+		if begins {
+			go proxy.BlackHole(dir)
+		}
+		return begins
+	})
+}
+
 // A call's Wait bounds it also where Redis falls silent when the lock is acquired: it may take two commands longer.
 func TestTheWaitOfACallWhoseBeginIsNotNoted(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
@@ -481,13 +492,7 @@ func TestTheWaitOfACallWhoseBeginIsNotNoted(t *testing.T) {
 		f := uncertain
 		f.Policy.Wait = 100 * time.Millisecond
 		_, _, _ = lockmw.Do(context.Background(), l, key+"warm", f, pays(""))
-		proxy.DropReplies(1000, func(request []byte) bool {
-			begins := bytes.Contains(request, []byte("\r\nbegin\r\n"))
-			if begins {
-				go proxy.BlackHole(faultproxy.Both)
-			}
-			return begins
-		})
+		silentFromBegin(proxy, faultproxy.Both)
 		began := time.Now()
 		_, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (string, error) {
 			t.Error("the function runs")
@@ -514,13 +519,7 @@ func TestUncertainWorkThatIsLostBeforeItBegins(t *testing.T) {
 		f := uncertain
 		f.Policy.TTL = 700 * time.Millisecond
 		_, _, _ = lockmw.Do(context.Background(), l, key+"warm", f, pays(""))
-		proxy.DropReplies(1000, func(request []byte) bool {
-			begins := bytes.Contains(request, []byte("\r\nbegin\r\n"))
-			if begins {
-				go proxy.BlackHole(faultproxy.ToClient)
-			}
-			return begins
-		})
+		silentFromBegin(proxy, faultproxy.ToClient)
 		time.AfterFunc(3*time.Second, func() { proxy.DropReplies(0, nil); proxy.Heal() })
 		_, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (string, error) {
 			t.Error("the function runs")
