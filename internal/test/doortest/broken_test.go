@@ -101,7 +101,7 @@ var faults = []struct {
 	{"locks what is to be skipped", []string{"SkippedRequestIsNotKept"}},
 	{"has a high limit for bodies", []string{"LongBodyIsNotFingerprinted"}},
 	{"ends the work with the client", []string{"ClientWhoLeavesGetsTheAnswerLater"}},
-	{"loses the request's context", []string{"WaiterWhoLeavesDoesNoWork", "HandlerSaysThatItDoesNotKnow", "RefusalOfAnInnerLockIsNoAnswer", "NotAnAnswerIsNotKept"}},
+	{"loses the request's context", []string{"WaiterWhoLeavesDoesNoWork", "HandlerSaysThatItDoesNotKnow", "RefusalOfAnInnerLockIsNoAnswer", "RefusalThatTheHandlerWritesIsNoAnswer", "NotAnAnswerIsNotKept"}},
 	{"runs what was refused", []string{"RedisThatIsDownRefusesTheWork", "DeadProcessIsTold"}},
 	{"forgets what a crash means", []string{"DeadProcessIsTold", "HandlerThatIsToldToStopHasNotAnswered", "HandlerSaysThatItDoesNotKnow"}},
 	{"ignores error handlers", []string{"ErrorHandlerAnswersForIdempotent"}},

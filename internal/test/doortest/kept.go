@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -119,6 +120,28 @@ func refusalOfAnInnerLockIsNoAnswer(e *env) {
 	handler := e.handler(route)
 	e.wantStatus(e.ask(handler, click{key: "k"}), http.StatusBadRequest)
 	e.wantStatus(e.ask(handler, click{key: "k", header: http.Header{"X-Shop": {"7"}}}), http.StatusCreated)
+}
+
+// refusalThatTheHandlerWritesIsNoAnswer: httplock.WriteRefusal answers in each framework, for the handler's own client alone.
+func refusalThatTheHandlerWritesIsNoAnswer(e *env) {
+	route := e.onceRoute(func(x *Exchange) error {
+		if e.Ran.Load() > 1 {
+			return e.receipt(x)
+		}
+		if httplock.WriteRefusal(x.W, x.R, nil) || !httplock.WriteRefusal(x.W, x.R, fmt.Errorf("the order: %w", lockmw.ErrQueueFull)) {
+			e.Error("WriteRefusal takes nil for a refusal, or a refusal for none")
+		}
+		return nil
+	})
+	route.Flight.Crash = lockmw.Uncertain // which keeps a 503 otherwise
+	handler := e.handler(route)
+	a := e.ask(handler, click{key: "k"})
+	if a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, lockmw.CodeQueueFull) || strings.Contains(a.body, "order") || a.header.Get("Retry-After") == "" {
+		e.Errorf("answer = %d %v %q, want the refusal", a.status, a.header, a.body)
+	}
+	first := e.ask(handler, click{key: "k"})
+	e.wantReplay(e.ask(handler, click{key: "k"}), first)
+	e.WantRuns(2)
 }
 
 func notAnAnswerIsNotKept(e *env) {

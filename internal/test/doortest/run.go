@@ -197,6 +197,7 @@ func Cases() []Case {
 		{Name: "KeepDecidesWhatIsKept", embedded: true, check: keepDecidesWhatIsKept},
 		{Name: "ErrorOfTheHandlerIsAnswered", embedded: true, check: errorOfTheHandlerIsAnswered},
 		{Name: "RefusalOfAnInnerLockIsNoAnswer", check: refusalOfAnInnerLockIsNoAnswer},
+		{Name: "RefusalThatTheHandlerWritesIsNoAnswer", embedded: true, check: refusalThatTheHandlerWritesIsNoAnswer},
 		{Name: "NotAnAnswerIsNotKept", embedded: true, check: notAnAnswerIsNotKept},
 		{Name: "OnlyTheHandlersHeaderIsReplayed", embedded: true, check: onlyTheHandlersHeaderIsReplayed},
 		{Name: "AnswerThatIsNotKeptIsTold", embedded: true, check: answerThatIsNotKeptIsTold},
