@@ -159,7 +159,7 @@ func AllowOff() Option {
 // A Setting is an entry of a source of WithSettings, as a Locker has read it.
 type Setting struct {
 	Pattern string    `json:"pattern"`         // service/name, as the source has it
-	Change  string    `json:"change"`          // what it changes, such as "wait=5s"; empty where it changes nothing, or cannot be read
+	Change  string    `json:"change"`          // what it says, such as "wait=5s"; empty where it cannot be read. Names and Refused say for whom it counts
 	Source  string    `json:"source"`          // file or redis
 	Author  string    `json:"author,omitzero"` // who has set it, as they say
 	Reason  string    `json:"reason,omitzero"` // why, as they say
