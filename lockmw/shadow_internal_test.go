@@ -47,6 +47,28 @@ func TestForecastsBeyondTheBoundAreNotMade(t *testing.T) {
 	}
 }
 
+// A forecast that ends behind its trial says nothing about other trials that are over.
+func TestATrialThatIsOverIsMixedForNobody(t *testing.T) {
+	l, err := New(redistest.Embedded(t).Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.Background()) }()
+	for _, name := range []string{"a", "b"} {
+		l.shadows.use(l, name)
+		l.shadows.forget(name)
+	}
+	l.shadows.mixed("a")
+	if l.shadows.isMixed("a") || l.shadows.isMixed("b") {
+		t.Error("one of them is mixed")
+	}
+	l.shadows.use(l, "c")
+	l.shadows.mixed("c")
+	if !l.shadows.isMixed("c") {
+		t.Error("one that goes on is not")
+	}
+}
+
 // However many Names are in shadow, those that were seen stay seen, it is told that there are more, and a minute of the log has few lines.
 func TestALotOfNamesInShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

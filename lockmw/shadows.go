@@ -72,8 +72,8 @@ func (s *shadows) use(l *Locker, name string) {
 // note is use, but for the shouting, which it says is due. The caller holds mu.
 func (s *shadows) note(name string) (due shouting) {
 	now := time.Now()
-	known := s.shadeOf(name)
-	if known == &s.others {
+	known := s.names[name]
+	if known == nil {
 		known = s.place(name, now)
 	}
 	known.used = now
@@ -95,12 +95,14 @@ func (s *shadows) note(name string) (due shouting) {
 	return toObservers
 }
 
-// shadeOf returns what is known of a name; of one that is not remembered, what is known of all these. The caller holds mu.
+// shadeOf returns what is known of a name; of one for which there is no room, what is known of all these; nil: its trial is over. The
+// caller holds mu.
 func (s *shadows) shadeOf(name string) *shade {
-	if known := s.names[name]; known != nil {
-		return known
+	known := s.names[name]
+	if known == nil && len(s.names) >= mostInShade {
+		known = &s.others
 	}
-	return &s.others
+	return known
 }
 
 // place remembers a name, and returns what is known of it. It has the place of one that is in shadow no more; of one that is, it must be
@@ -190,7 +192,9 @@ func (s *shadows) close() {
 func (s *shadows) mixed(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shadeOf(name).mixed = time.Now()
+	if known := s.shadeOf(name); known != nil {
+		known.mixed = time.Now()
+	}
 }
 
 // forget is told that a trial is over: the policies of that Name are in shadow no more.
@@ -204,7 +208,8 @@ func (s *shadows) forget(name string) {
 func (s *shadows) isMixed(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.shadeOf(name).isMixed()
+	known := s.shadeOf(name)
+	return known != nil && known.isMixed()
 }
 
 func (k *shade) isMixed() bool { return !k.mixed.IsZero() && time.Since(k.mixed) < mixedStays }
