@@ -67,6 +67,7 @@ var meaningless = map[string]string{
 	"KeepDecidesWhatIsKept":                 "KeepDecides",
 	"ErrorOfTheHandlerIsAnswered":           "ErrorsAreAnswers",
 	"RefusalOfAnInnerLockIsNoAnswer":        "RefusalOfALockIsNoAnswer",
+	"RefusalThatTheHandlerWritesIsNoAnswer": "RefusalOfALockIsNoAnswer: a gRPC handler returns the error",
 	"OnlyTheHandlersHeaderIsReplayed":       "AnswerIsGivenAgain, WhatIsOutsideIsNoAnswer",
 	"AnswerThatIsNotKeptIsTold":             "LargeAnswerIsNotKept",
 	"AnswerUpToTheLimitIsKept":              "LargeAnswerIsNotKept, BoundMayBeRaised",
