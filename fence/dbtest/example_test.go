@@ -91,7 +91,7 @@ func behindEachOther(t *testing.T, db *sql.DB, work func(lease *lockmw.Lease) er
 func TestTransactionsOfPgx(t *testing.T) {
 	db := openPostgres(t, false)
 	do(t, db, "DROP TABLE IF EXISTS lockmw_fences", "DROP TABLE IF EXISTS accounts", accounts, fence.Postgres.Schema())
-	conn, err := pgx.Connect(t.Context(), postgres.source(postgres.folder, ""))
+	conn, err := pgx.Connect(t.Context(), postgres.Source(t, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
