@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // by which it is known that PostgreSQL is there
+
+	"github.com/lockmw/kit/internal/test/dbserver"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -210,7 +213,7 @@ func (s service) use(t *testing.T, m *module, name string) {
 // A port that was free may be taken before it is used.
 func (s service) listen(t *testing.T, m *module, name string) (addr string) {
 	t.Helper()
-	server := redistest.Real(t)
+	asked := s.environment(t)
 	for range 5 {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -224,7 +227,7 @@ func (s service) listen(t *testing.T, m *module, name string) (addr string) {
 		begins := sync.OnceFunc(func() { close(began) })
 		i := slices.IndexFunc(programs, func(p program) bool { return p.name == name })
 		var lines []string
-		env := append(slices.Clone(s.start.env), "REDIS_ADDR="+server.Addr(), "ADDR="+addr, "TMPDIR="+t.TempDir())
+		env := append(slices.Clone(asked), "ADDR="+addr, "TMPDIR="+t.TempDir())
 		p := m.start(t, name, s.start.words[3:], env, func(line string) {
 			lines = append(lines, line) // read when the process is gone
 			if i >= 0 && programs[i].line.MatchString(line) {
@@ -247,6 +250,19 @@ func (s service) listen(t *testing.T, m *module, name string) (addr string) {
 	}
 	t.Fatalf("%s has found no port", name)
 	return ""
+}
+
+// environment returns what the document starts the service with, and servers in the place of the document's: of two variables of one name, the
+// last one counts.
+func (s service) environment(t *testing.T) []string {
+	t.Helper()
+	env := append(slices.Clone(s.start.env), "REDIS_ADDR="+redistest.Real(t).Addr())
+	if slices.ContainsFunc(env, func(asked string) bool { return strings.HasPrefix(asked, "DATABASE_URL=") }) {
+		database := dbserver.Postgres()
+		t.Cleanup(func() { database.Stop(t.Failed()) })
+		env = append(env, "DATABASE_URL="+database.Source(t, ""))
+	}
+	return env
 }
 
 // listens returns when somebody listens at addr, or p has ended.
