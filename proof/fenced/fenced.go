@@ -1,6 +1,7 @@
 // Package fenced is a resource that refuses late writers: a tiny server that
 // keeps the highest fence it has seen of each key and accepts no write with a
-// lower one. It lives outside of any lock service.
+// lower one. It lives outside of any lock service. postgres.go has the same as
+// a service would have it: a PostgreSQL, with package fence.
 package fenced
 
 import (

@@ -38,7 +38,7 @@ func FenceFaults(holds []Hold) []string {
 	return faults
 }
 
-// PerTenure returns the holds as FenceFaults is to see them where Redis forgets locks.
+// PerTenure returns the holds as FenceFaults and StaleWrites are to see them where Redis forgets locks.
 // There a process that passes a lock on by itself goes on for up to a second, with fences
 // below those of whoever has the lock by then; a resource that checks fences refuses its
 // writes. So a hold that follows another one of its worker with the next fence counts as

@@ -203,7 +203,8 @@ func (o *Outcome) Faults() []string {
 	}
 	kept, others := o.part(func(lane string) bool { return !forgot[lane] })
 	add("went on by one ticket", history.ResumedTwice(kept)...)
-	add("stale write accepted", history.StaleWrites(o.Holds, o.Writes)...)
+	add("stale write accepted", history.StaleWrites(kept, o.Writes)...)
+	add("stale write accepted", history.StaleWrites(history.PerTenure(others), o.Writes)...)
 	add("fence", history.FenceFaults(kept)...)
 	add("fence", history.FenceFaults(history.PerTenure(others))...)
 	add("key left", o.Left...)

@@ -12,7 +12,8 @@ import "time"
 //	                                          proxy: what uses one is left out by name in processWithoutProxy
 //	tenure      turns within one process      one server, with workers that make them
 //	tickets     locks that are handed on      one server, with workers that do
-//	forget      Redis forgets a lock          one server, not judged by overlaps
+//	forget      Redis forgets a lock          one server, not judged by overlaps; some also, "PostgreSQL: …", with workers that
+//	                                          write to a PostgreSQL
 //	cluster     a Cluster of three            a Cluster
 //	quorum      two or three nodes of five    a quorum
 //	sentinel    fail-over                     a master and a replica, not judged by overlaps; no list: TestFailover has its two kinds

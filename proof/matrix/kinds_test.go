@@ -31,6 +31,7 @@ func tables() []table {
 	return []table{
 		{TestHoldersDoNotOverlapWhileRedisKeepsItsWord, keptWord()},
 		{TestFencesHoldWhereRedisForgets, forget()},
+		{TestPostgreSQLRefusesLateWritersWhereRedisForgets, besidePostgres()},
 		{TestTicketsPassAmongProcesses, slices.Concat(handOn(), handOnForgetful())},
 		{TestOtherTopologies, slices.Concat(onCluster(), []Kind{slotOfPipeline}, onQuorum())},
 		{TestFailover, []Kind{failover, masterOfPipeline}},

@@ -44,6 +44,7 @@ type Lane struct {
 	tb      testing.TB
 	rnd     *rand.Rand
 	store   *fenced.Store
+	sql     string            // how workers open the PostgreSQL that they write to in the place of store; empty: they do not
 	workers []*worker.Process // each in a place, a number below places; another worker may come to it
 	places  int
 	all     []*worker.Process // with those that have ended
@@ -113,24 +114,27 @@ func long(name string, ttl time.Duration) worker.Key {
 	return worker.Key{Name: name, Kind: history.Mutex, Goroutines: 1, Least: ttl / 4, Most: 3 * ttl / 2, Think: ttl / 20}
 }
 
-// NewLane starts a lane; it ends with the test.
-func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs string) *Lane {
+// NewLane starts a lane; it ends with the test. The options change it before it has workers.
+func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs string, options ...func(*Lane)) *Lane {
 	tb.Helper()
 	l := newLane(tb, name, seed, ttl)
-	var options []redistest.Option
+	for _, change := range options {
+		change(l)
+	}
+	var ofServer []redistest.Option
 	switch needs {
 	case fromFile:
-		options = append(options, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
+		ofServer = append(ofServer, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
 	case movedClock:
 		clock, option := skew.New(tb)
 		l.clock = clock
-		options = append(options, option)
+		ofServer = append(ofServer, option)
 	case tenured, tenuredForgetful:
 		l.tenures()
 	case ticketed, ticketedForgetful:
 		l.tickets()
 	}
-	l.redis = redistest.Real(tb, options...)
+	l.redis = redistest.Real(tb, ofServer...)
 	l.nodes = []*redistest.Server{l.redis}
 	for range l.places {
 		l.proxies = append(l.proxies, faultproxy.Start(tb, l.redis.Addr()))
@@ -174,7 +178,7 @@ func (l *Lane) open() {
 func (l *Lane) hire(place int) {
 	l.started++
 	p := worker.Start(l.tb, worker.Config{
-		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Redis: l.where(place), Fenced: l.store.Addr(),
+		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Redis: l.where(place), Fenced: l.store.Addr(), SQL: l.sql,
 		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: l.epoch, Rest: rest(), Keys: l.loadOf(place),
 	}, worker.Listener{Began: l.began, Queued: l.desk.queued, Did: l.desk.did})
 	l.desk.joins(p)

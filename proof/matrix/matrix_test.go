@@ -35,8 +35,8 @@ func ttl() time.Duration {
 	return 2 * time.Second
 }
 
-// run does each kind so many times, on lanes side by side.
-func run(t testing.TB, lanes, times int, seed uint64, kinds []Kind) Outcome {
+// run does each kind so many times, on lanes side by side, which have the options of NewLane.
+func run(t testing.TB, lanes, times int, seed uint64, kinds []Kind, options ...func(*Lane)) Outcome {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	byNeed := make(map[string][]Kind)
@@ -61,7 +61,7 @@ func run(t testing.TB, lanes, times int, seed uint64, kinds []Kind) Outcome {
 		share := min(len(jobs), max(1, (lanes*len(jobs)+total/2)/total)) // of the lanes; each has something to do
 		for i := range share {
 			n++
-			lane := NewLane(t, fmt.Sprintf("lane%d", n), rnd.Uint64(), ttl(), need)
+			lane := NewLane(t, fmt.Sprintf("lane%d", n), rnd.Uint64(), ttl(), need, options...)
 			running.Go(func() {
 				for j := i; j < len(jobs); j += share {
 					lane.Inject(jobs[j])

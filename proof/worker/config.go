@@ -19,6 +19,7 @@ type Config struct {
 	Engine string        `json:"engine"`
 	Redis  engines.Redis `json:"redis"`  // or proxies before it
 	Fenced string        `json:"fenced"` // address of the fenced store; empty: none
+	SQL    string        `json:"sql"`    // how the fenced store is opened that is a PostgreSQL, in the place of Fenced; empty: none
 	Seed   uint64        `json:"seed"`
 	TTL    time.Duration `json:"ttl"`
 	Wait   time.Duration `json:"wait"`

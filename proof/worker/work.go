@@ -18,7 +18,6 @@ import (
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/engines"
-	"github.com/lockmw/kit/proof/fenced"
 	"github.com/lockmw/kit/proof/history"
 )
 
@@ -44,7 +43,7 @@ type worker struct {
 	Config
 
 	engine engines.Engine
-	store  *fenced.Client // nil: none
+	store  store // nil: none
 	ids    atomic.Int64
 	all    sync.WaitGroup // turns and jobs
 	rash   atomic.Int64   // until this moment (of package clock) acquires are cancelled early
@@ -67,10 +66,10 @@ func (w *worker) run(text string) (err error) {
 	if err := json.Unmarshal([]byte(text), &w.Config); err != nil {
 		return err
 	}
-	if w.Fenced != "" {
-		if w.store, err = fenced.Dial(w.Fenced); err != nil {
-			return err
-		}
+	if w.store, err = openStore(w.Config); err != nil {
+		return err
+	}
+	if w.store != nil {
 		defer w.store.Close()
 	}
 	// A server that does not answer just now is what a worker must live with.
@@ -216,7 +215,7 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 	}
 	writes := w.store != nil && h.Fence != 0 && key.Kind == history.Mutex
 	if writes {
-		w.write(h, false)
+		w.write(hold, h, false)
 	}
 	h.How = history.Released
 	length := key.Least + upTo(rnd, key.Most-key.Least)
@@ -226,7 +225,14 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 	if key.Watch {
 		w.watch(ctx, hold, h)
 	}
-	h.Until = w.work(ctx, hold, h, length)
+	often := func() {}
+	if writes && w.SQL != "" { // somebody else may have written since, because Redis has forgotten the lock
+		often = func() { w.write(hold, h, false) }
+	}
+	h.Until = w.work(ctx, hold, h, length, often)
+	if hold.Context().Err() == nil {
+		often()
+	}
 	if hold.Context().Err() != nil && asked.Err() == nil {
 		h.How = history.Lost
 	}
@@ -239,7 +245,7 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 		h.Ended = min(h.Ended, until)
 	}
 	if writes && h.How == history.Lost {
-		w.write(h, true)
+		w.write(hold, h, true)
 	}
 	if job != nil && h.How == history.Released {
 		w.tell(event{Queued: job})
@@ -283,9 +289,9 @@ func until(hold engines.Hold) time.Duration {
 	return clock.Of(until)
 }
 
-// work has the lock for a while and tells each renewal, so that it is known of a worker that is killed until when its lease
+// work has the lock for a while, does something often, and tells each renewal, so that it is known of a worker that is killed until when its lease
 // was valid. It returns what it told last.
-func (w *worker) work(ctx context.Context, hold engines.Hold, h history.Hold, length time.Duration) time.Duration {
+func (w *worker) work(ctx context.Context, hold engines.Hold, h history.Hold, length time.Duration, often func()) time.Duration {
 	end := time.After(length)
 	look := time.NewTicker(w.TTL / 20)
 	defer look.Stop()
@@ -298,6 +304,7 @@ func (w *worker) work(ctx context.Context, hold engines.Hold, h history.Hold, le
 		case <-end:
 			return h.Until
 		case <-look.C:
+			often()
 			if until := until(hold); until > h.Until {
 				h.Until = until
 				w.tell(event{Renewed: &h})
@@ -306,9 +313,9 @@ func (w *worker) work(ctx context.Context, hold engines.Hold, h history.Hold, le
 	}
 }
 
-func (w *worker) write(h history.Hold, late bool) {
+func (w *worker) write(hold engines.Hold, h history.Hold, late bool) {
 	called := clock.Now()
-	a, err := w.store.Write(h.Key, h.Fence)
+	a, err := w.store.write(hold, h.Key)
 	if err != nil {
 		w.tell(event{Failed: err.Error()})
 		return
