@@ -96,7 +96,7 @@ test: ## Run all tests, those of code with goroutines with the race detector; in
 		$(foreach m,$(OTHERS),-- "$(CURDIR)/$(m)" $(if $(filter $(PLAIN_MODULES),$(m)),$(TEST_PLAIN),$(TEST)) -short -p 1 ./...)
 
 recipes: ## Do what docs/recipes.md says with every recipe, copied into a new module: programs in three processes, services and their curl lines; make test does so with three of them
-	bash scripts/ensure.sh redis-server
+	bash scripts/ensure.sh redis-server postgres
 	$(REPORT) "$(CURDIR)/examples/recipes" -count=1 -timeout 10m .
 
 board: ## See the board and the alerts of dashboards/ at work with a real Prometheus that scrapes the demo, for a minute or two
@@ -122,7 +122,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (5s)
 	bash scripts/fuzz.sh $(FUZZTIME)
 
 proof: ## Run all checks and the whole fault matrix (an hour) and write proof/REPORT.md
-	bash scripts/ensure.sh cc redis-server
+	bash scripts/ensure.sh cc redis-server postgres
 	$(NOTE) proof go test -count=1 -p 1 -timeout 90m -skip TestSoak ./checks ./matrix ./jobs
 
 combos: ## Cross faults with clients, loads, policies and REDIS_SERVERS at random (10 to 45 minutes) and write proof/REPORT.md
