@@ -187,6 +187,9 @@ func (h *brokenHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveOnce(w, r)
 		return
 	}
+	if h.asksForItself(w, r) {
+		return
+	}
 	defer h.before(r)()
 	visited := r
 	if h.fault == "loses the request's context" {
@@ -350,6 +353,10 @@ func (h *brokenHandler) refuse(w http.ResponseWriter, r *http.Request, err error
 		}
 	case h.fault == "names nothing":
 		o, _ = lockmw.RefusalOf(err)
+	case h.fault == "names the holder":
+		o.Detail += " " + holderOf(err).Instance
+	case h.fault == "shows the holder's note":
+		w.Header().Set("X-Holder", holderOf(err).Note)
 	case h.fault == "answers in plain text":
 		http.Error(w, o.Detail, o.Status)
 		return

@@ -82,6 +82,9 @@ func Cases() []Case {
 		{Name: "WaiterWhoLeavesIsForgotten", check: waiterWhoLeavesIsForgotten},
 		{Name: "ClientWhoIsGoneGetsNothing", check: clientWhoIsGoneGetsNothing},
 
+		// inway.go
+		{Name: "OperatorsAloneLearnWhoIsInTheWay", waits: true, check: operatorsAloneLearnWhoIsInTheWay},
+
 		// hold.go
 		{Name: "LockIsHeldWhileTheHandlerRuns", check: lockIsHeldWhileTheHandlerRuns},
 		{Name: "HandlerFindsItsLease", check: handlerFindsItsLease},

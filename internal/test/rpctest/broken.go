@@ -77,6 +77,9 @@ var faults = []struct {
 	{"ignores error handlers", []string{"ErrorHandlerAnswers", "ErrorHandlerHearsOfALostLock"}},
 	{"trusts error handlers", []string{"SilentErrorHandlerIsNoSuccess"}},
 	{"checks nothing at the start", []string{"MistakesPanicAtTheStart", "MistakesOfIdempotentPanicAtTheStart"}},
+	{"names the holder", []string{"OperatorsAloneLearnWhoIsInTheWay", "BusyIsRefused"}},
+	{"shows the holder's note", []string{"OperatorsAloneLearnWhoIsInTheWay", "BusyIsRefused"}},
+	{"asks for itself", []string{"OperatorsAloneLearnWhoIsInTheWay"}},
 
 	// of a door that answers calls once
 	{"answers each call", []string{"AnswerIsGivenAgain", "CallsAtTheSameTimeAreAnsweredOnce", "CallWithoutAKeyIsRefused"}},

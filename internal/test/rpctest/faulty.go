@@ -204,6 +204,9 @@ func (b brokenDoor) call(ctx context.Context, req any, info *grpc.UnaryServerInf
 	case "eats the message":
 		proto.Reset(req.(proto.Message))
 	}
+	if err := b.asksForItself(ctx, b.locks); err != nil {
+		return nil, err
+	}
 	var ran bool
 	var made any
 	reply, err = b.sound(b.ctx(ctx), req, info, func(lease context.Context, req any) (any, error) {
@@ -223,7 +226,7 @@ func (b brokenDoor) call(ctx context.Context, req any, info *grpc.UnaryServerInf
 	case err != nil && ran && b.Name == "does not notice a loss":
 		return made, nil
 	}
-	return reply, b.spoilt(err)
+	return reply, b.named(b.locks, b.spoilt(err))
 }
 
 // ctx breaks what the door gets.
