@@ -94,6 +94,8 @@ var faults = []struct {
 	{"names the holder", []string{"OperatorsAloneLearnWhoIsInTheWay", "BusyIsRefused"}},
 	{"shows the holder's note", []string{"OperatorsAloneLearnWhoIsInTheWay", "BusyIsRefused"}},
 	{"asks for itself", []string{"OperatorsAloneLearnWhoIsInTheWay"}},
+	{"forgets the policy's name", []string{"SettingCountsForTheNextRequest", "OffRunsTheWorkWithoutItsLock"}},
+	{"takes Idempotent for a lock", []string{"OffIsNotForIdempotent"}},
 	{"has one fingerprint for all", []string{"OtherRequestUnderTheKeyIsRefused"}},
 	{"takes bodies as they are sent", []string{"OtherRequestUnderTheKeyIsRefused"}},
 	{"has one key for all routes", []string{"KeyIsOfOneRoute"}},

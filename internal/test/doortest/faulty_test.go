@@ -80,6 +80,9 @@ func (h *brokenHandler) open() {
 	if h.fault == "checks nothing at the start" {
 		defer func() { _ = recover() }()
 	}
+	if h.Flight != nil && h.fault == "takes Idempotent for a lock" {
+		h.Policy, h.Flight = h.Flight.Policy, nil
+	}
 	if h.Flight != nil {
 		h.openOnce()
 		return
@@ -93,6 +96,8 @@ func (h *brokenHandler) open() {
 		h.Policy.Shadow = false
 	case "awaits each release":
 		h.Policy.AsyncRelease = false
+	case "forgets the policy's name":
+		h.Policy.Name = ""
 	}
 	key := h.Key
 	switch h.fault {

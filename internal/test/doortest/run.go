@@ -85,6 +85,11 @@ func Cases() []Case {
 		// inway.go
 		{Name: "OperatorsAloneLearnWhoIsInTheWay", waits: true, check: operatorsAloneLearnWhoIsInTheWay},
 
+		// settings.go
+		{Name: "SettingCountsForTheNextRequest", waits: true, check: settingCountsForTheNextRequest},
+		{Name: "OffRunsTheWorkWithoutItsLock", check: offRunsTheWorkWithoutItsLock},
+		{Name: "OffIsNotForIdempotent", check: offIsNotForIdempotent},
+
 		// hold.go
 		{Name: "LockIsHeldWhileTheHandlerRuns", check: lockIsHeldWhileTheHandlerRuns},
 		{Name: "HandlerFindsItsLease", check: handlerFindsItsLease},

@@ -80,8 +80,10 @@ var faults = []struct {
 	{"names the holder", []string{"OperatorsAloneLearnWhoIsInTheWay", "BusyIsRefused"}},
 	{"shows the holder's note", []string{"OperatorsAloneLearnWhoIsInTheWay", "BusyIsRefused"}},
 	{"asks for itself", []string{"OperatorsAloneLearnWhoIsInTheWay"}},
+	{"forgets the policy's name", []string{"SettingCountsForTheNextRequest", "OffRunsTheWorkWithoutItsLock"}},
 
 	// of a door that answers calls once
+	{"answers each call", []string{"OffIsNotForIdempotent"}},
 	{"answers each call", []string{"AnswerIsGivenAgain", "CallsAtTheSameTimeAreAnsweredOnce", "CallWithoutAKeyIsRefused"}},
 	{"forgets answers", []string{"AnswerIsGivenAgain", "AnswerOfAnotherProcessIsGiven", "RequestIDIsAKey"}},
 	{"replays no header", []string{"AnswerIsGivenAgain", "CallsAtTheSameTimeAreAnsweredOnce"}},

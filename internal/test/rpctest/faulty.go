@@ -71,6 +71,8 @@ func (f *Fault) rules(rules grpclock.Rules) grpclock.Rules {
 			rule.Policy.Shadow = false
 		case "awaits each release":
 			rule.Policy.AsyncRelease = false
+		case "forgets the policy's name":
+			rule.Policy.Name = ""
 		case "forgets the longest hold":
 			rule.Policy.MaxHold = 0
 		case "takes failed work for done":

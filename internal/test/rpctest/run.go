@@ -37,6 +37,11 @@ var cases = []doorCase{
 	// inway.go
 	{name: "OperatorsAloneLearnWhoIsInTheWay", takes: 2 * time.Second, waits: true, check: operatorsAloneLearnWhoIsInTheWay},
 
+	// settings.go
+	{name: "SettingCountsForTheNextRequest", takes: 2 * time.Second, waits: true, check: settingCountsForTheNextRequest},
+	{name: "OffRunsTheWorkWithoutItsLock", check: offRunsTheWorkWithoutItsLock},
+	{name: "OffIsNotForIdempotent", check: offIsNotForIdempotent},
+
 	// hold.go
 	{name: "LockIsHeldWhileTheHandlerRuns", check: lockIsHeldWhileTheHandlerRuns},
 	{name: "HandlerFindsItsLease", check: handlerFindsItsLease},
