@@ -96,6 +96,8 @@ var faults = []struct {
 	{"asks for itself", []string{"OperatorsAloneLearnWhoIsInTheWay"}},
 	{"forgets the policy's name", []string{"SettingCountsForTheNextRequest", "OffRunsTheWorkWithoutItsLock"}},
 	{"takes Idempotent for a lock", []string{"OffIsNotForIdempotent"}},
+	{"forgets what a crash means", []string{"UncertainErrorsAreKept"}},
+	{"keeps every answer", []string{"UncertainErrorsAreKept"}},
 	{"has one fingerprint for all", []string{"OtherRequestUnderTheKeyIsRefused"}},
 	{"takes bodies as they are sent", []string{"OtherRequestUnderTheKeyIsRefused"}},
 	{"has one key for all routes", []string{"KeyIsOfOneRoute"}},

@@ -200,6 +200,9 @@ func Cases() []Case {
 		{Name: "ErrorHandlerAnswersForIdempotent", embedded: true, check: errorHandlerAnswersForIdempotent},
 		{Name: "MistakesOfIdempotentPanicAtTheStart", embedded: true, check: mistakesOfIdempotentPanicAtTheStart},
 
+		// uncertain.go
+		{Name: "UncertainErrorsAreKept", embedded: true, check: uncertainErrorsAreKept},
+
 		// kept.go
 		{Name: "AnswersBelow500AreKept", embedded: true, check: answersBelow500AreKept},
 		{Name: "KeepDecidesWhatIsKept", embedded: true, check: keepDecidesWhatIsKept},
