@@ -56,7 +56,7 @@ D ?= 30m
 # proof/REPORT.md and the table of docs/proof.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo check budgets test recipes board lint vuln tidy fuzz bench proof combos soak model sim proof-rivals mutants generate
+.PHONY: help demo check budgets test doors recipes board lint vuln tidy fuzz bench proof combos soak model sim proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -94,6 +94,10 @@ test: ## Run all tests, those of code with goroutines with the race detector; in
 		-- "$(CURDIR)" $(TEST_PLAIN) -p 1 $$(go list ./... | grep -E '$(PLAIN)') \
 		-- "$(CURDIR)/proof" $(TEST_PLAIN) -short ./model \
 		$(foreach m,$(OTHERS),-- "$(CURDIR)/$(m)" $(if $(filter $(PLAIN_MODULES),$(m)),$(TEST_PLAIN),$(TEST)) -short -p 1 ./...)
+
+doors: ## Break the door of connectlock in each protocol (a minute or two); make test does so in the first alone
+	bash scripts/ensure.sh cc redis-server
+	BREAK_ALL_DOORS=1 $(REPORT) "$(CURDIR)" $(TEST) $(TESTS) -count=1 -run TestBrokenDoorIsNoticed ./connectlock
 
 recipes: ## Do what docs/recipes.md says with every recipe, copied into a new module: programs in three processes, services and their curl lines; make test does so with three of them
 	bash scripts/ensure.sh redis-server postgres

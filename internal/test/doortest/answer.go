@@ -1,7 +1,6 @@
 package doortest
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -25,7 +24,7 @@ func (e *env) wantStatus(a answer, want int) {
 	}
 }
 
-// secrets are what no answer may show, in lower case.
+// secrets are what no answer may show, in lower case, beside those of an Env.
 var secrets = []string{strings.TrimSuffix(prefix, ":"), id, "redis", "lockmw", "keyfunc", "httpdoor", "wrongtype", "dial", "127.0.0.1", "http:"}
 
 // wantProblem fails the test unless a is the problem with that status and
@@ -99,11 +98,7 @@ func (e *env) wantNoSecrets(a answer) {
 		text += "\n" + name + ": " + strings.Join(values, ", ")
 	}
 	text = strings.ToLower(text)
-	hidden := append([]string{strings.ToLower(e.Namespace)}, secrets...)
-	if token := e.Client.Get(context.Background(), e.RedisKey(lockKey)).Val(); token != "" {
-		hidden = append(hidden, strings.ToLower(token))
-	}
-	for _, secret := range hidden {
+	for _, secret := range slices.Concat(secrets, e.Secrets(lockKey)) {
 		if strings.Contains(text, secret) {
 			e.Errorf("the answer shows %q: %s", secret, text)
 		}

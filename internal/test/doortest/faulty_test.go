@@ -80,6 +80,9 @@ func (h *brokenHandler) open() {
 	if h.fault == "checks nothing at the start" {
 		defer func() { _ = recover() }()
 	}
+	if h.Flight != nil && h.fault == "takes Idempotent for a lock" {
+		h.Policy, h.Flight = h.Flight.Policy, nil
+	}
 	if h.Flight != nil {
 		h.openOnce()
 		return
@@ -93,6 +96,8 @@ func (h *brokenHandler) open() {
 		h.Policy.Shadow = false
 	case "awaits each release":
 		h.Policy.AsyncRelease = false
+	case "forgets the policy's name":
+		h.Policy.Name = ""
 	}
 	key := h.Key
 	switch h.fault {
@@ -185,6 +190,9 @@ func (h *brokenHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if h.Flight != nil {
 		h.serveOnce(w, r)
+		return
+	}
+	if h.asksForItself(w, r) {
 		return
 	}
 	defer h.before(r)()
@@ -350,6 +358,10 @@ func (h *brokenHandler) refuse(w http.ResponseWriter, r *http.Request, err error
 		}
 	case h.fault == "names nothing":
 		o, _ = lockmw.RefusalOf(err)
+	case h.fault == "names the holder":
+		o.Detail += " " + holderOf(err).Instance
+	case h.fault == "shows the holder's note":
+		w.Header().Set("X-Holder", holderOf(err).Note)
 	case h.fault == "answers in plain text":
 		http.Error(w, o.Detail, o.Status)
 		return

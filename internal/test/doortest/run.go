@@ -82,6 +82,14 @@ func Cases() []Case {
 		{Name: "WaiterWhoLeavesIsForgotten", check: waiterWhoLeavesIsForgotten},
 		{Name: "ClientWhoIsGoneGetsNothing", check: clientWhoIsGoneGetsNothing},
 
+		// inway.go
+		{Name: "OperatorsAloneLearnWhoIsInTheWay", waits: true, check: operatorsAloneLearnWhoIsInTheWay},
+
+		// settings.go
+		{Name: "SettingCountsForTheNextRequest", waits: true, check: settingCountsForTheNextRequest},
+		{Name: "OffRunsTheWorkWithoutItsLock", check: offRunsTheWorkWithoutItsLock},
+		{Name: "OffIsNotForIdempotent", check: offIsNotForIdempotent},
+
 		// hold.go
 		{Name: "LockIsHeldWhileTheHandlerRuns", check: lockIsHeldWhileTheHandlerRuns},
 		{Name: "HandlerFindsItsLease", check: handlerFindsItsLease},
@@ -191,6 +199,9 @@ func Cases() []Case {
 		{Name: "RedisThatIsDownRefusesTheWork", embedded: true, check: redisThatIsDownRefusesTheWork},
 		{Name: "ErrorHandlerAnswersForIdempotent", embedded: true, check: errorHandlerAnswersForIdempotent},
 		{Name: "MistakesOfIdempotentPanicAtTheStart", embedded: true, check: mistakesOfIdempotentPanicAtTheStart},
+
+		// uncertain.go
+		{Name: "UncertainErrorsAreKept", embedded: true, check: uncertainErrorsAreKept},
 
 		// kept.go
 		{Name: "AnswersBelow500AreKept", embedded: true, check: answersBelow500AreKept},

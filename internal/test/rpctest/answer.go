@@ -122,7 +122,7 @@ func Pushback(a Answer, millis int64) error {
 	return nil
 }
 
-// secrets are what no status may show, in lower case.
+// secrets are what no answer may show, in lower case, beside those of an Env.
 var secrets = []string{strings.TrimSuffix(prefix, ":"), id, "redis", "keyfunc", "grpclock", "connectlock", "wrongtype", "dial", "127.0.0.1", "%!"}
 
 func (e *env) wantNoSecrets(a Answer) {
@@ -134,11 +134,7 @@ func (e *env) wantNoSecrets(a Answer) {
 		}
 	}
 	text = strings.ToLower(text)
-	hidden := append([]string{strings.ToLower(e.Namespace)}, secrets...)
-	if held := e.Client.Get(e.Context(), e.RedisKey(lockKey)).Val(); held != "" {
-		hidden = append(hidden, strings.ToLower(held))
-	}
-	for _, secret := range hidden {
+	for _, secret := range slices.Concat(secrets, e.Secrets(lockKey)) {
 		if strings.Contains(text, secret) {
 			e.Errorf("the answer shows %q: %s", secret, text)
 		}

@@ -71,6 +71,8 @@ func (f *Fault) rules(rules grpclock.Rules) grpclock.Rules {
 			rule.Policy.Shadow = false
 		case "awaits each release":
 			rule.Policy.AsyncRelease = false
+		case "forgets the policy's name":
+			rule.Policy.Name = ""
 		case "forgets the longest hold":
 			rule.Policy.MaxHold = 0
 		case "takes failed work for done":
@@ -204,6 +206,9 @@ func (b brokenDoor) call(ctx context.Context, req any, info *grpc.UnaryServerInf
 	case "eats the message":
 		proto.Reset(req.(proto.Message))
 	}
+	if err := b.asksForItself(ctx, b.locks); err != nil {
+		return nil, err
+	}
 	var ran bool
 	var made any
 	reply, err = b.sound(b.ctx(ctx), req, info, func(lease context.Context, req any) (any, error) {
@@ -223,7 +228,7 @@ func (b brokenDoor) call(ctx context.Context, req any, info *grpc.UnaryServerInf
 	case err != nil && ran && b.Name == "does not notice a loss":
 		return made, nil
 	}
-	return reply, b.spoilt(err)
+	return reply, b.named(b.locks, b.spoilt(err))
 }
 
 // ctx breaks what the door gets.

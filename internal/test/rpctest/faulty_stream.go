@@ -39,7 +39,7 @@ func (b brokenStreams) call(srv any, ss grpc.ServerStream, info *grpc.StreamServ
 	case ran && (b.Name == "takes all work for failed" || b.Name == "does not notice a loss" || b.Name == "forgets the refusal of a stream"):
 		return made
 	}
-	return b.spoilt(err)
+	return b.named(b.locks, b.spoilt(err))
 }
 
 // An outerStream has another context.

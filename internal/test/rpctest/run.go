@@ -15,7 +15,9 @@ type doorCase struct {
 	// embedded tells that it needs a Redis that can be broken.
 	embedded bool
 	takes    time.Duration // how long a sound door may need, if that is long
-	check    func(e *env)
+	// waits tells that it mostly waits: it runs side by side with others that do, when all that keep the machine busy are done.
+	waits bool
+	check func(e *env)
 }
 
 var cases = []doorCase{
@@ -31,6 +33,14 @@ var cases = []doorCase{
 	{name: "NestedLockIsRefused", check: nestedLockIsRefused},
 	{name: "WaiterWhoLeavesIsForgotten", check: waiterWhoLeavesIsForgotten},
 	{name: "ClientWhoIsGoneGetsNothing", check: clientWhoIsGoneGetsNothing},
+
+	// inway.go
+	{name: "OperatorsAloneLearnWhoIsInTheWay", takes: 2 * time.Second, waits: true, check: operatorsAloneLearnWhoIsInTheWay},
+
+	// settings.go
+	{name: "SettingCountsForTheNextRequest", takes: 2 * time.Second, waits: true, check: settingCountsForTheNextRequest},
+	{name: "OffRunsTheWorkWithoutItsLock", check: offRunsTheWorkWithoutItsLock},
+	{name: "OffIsNotForIdempotent", check: offIsNotForIdempotent},
 
 	// hold.go
 	{name: "LockIsHeldWhileTheHandlerRuns", check: lockIsHeldWhileTheHandlerRuns},
@@ -139,6 +149,9 @@ func Run(t *testing.T, fws ...Framework) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			if c.waits {
+				t.Parallel()
+			}
 			for _, fw := range fws {
 				each(t, fw, func(t *testing.T) { c.run(t, fw) })
 			}

@@ -5,9 +5,11 @@
 // It is for tests. What it wants and does not get fails the test; it returns no
 // errors. An Env is not for two tests at once, but for all goroutines of one.
 //
-// Start reading at this file, then want.go (what is found in Redis), log.go (what was
-// logged of refusals), ask.go (a request to a handler) and locker.go (a Locker without
-// an Env, where that is enough).
+// Start reading at this file, then want.go (what is found in Redis), secret.go (what no
+// client may learn), holder.go (another process that is in the way), settings.go (what
+// operators change), log.go (what was logged of refusals) and journal.go (all that was
+// logged), ask.go (a request to a handler) and locker.go (a Locker without an Env, where
+// that is enough).
 package testenv
 
 import (
@@ -43,7 +45,7 @@ type Env struct {
 	sent atomic.Int64 // by the Lockers, to Redis
 
 	mu     sync.Mutex
-	events []lockmw.EventKind
+	events []lockmw.Event
 }
 
 // New opens a Locker on backend. Everything is closed when the test ends.
@@ -62,7 +64,7 @@ func (r *Env) NewLocker(opts ...lockmw.Option) *lockmw.Locker {
 	opts = append(opts, lockmw.WithNamespace(r.Namespace), lockmw.WithObserver(func(_ context.Context, ev lockmw.Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.events = append(r.events, ev.Kind)
+		r.events = append(r.events, ev)
 	}))
 	client := r.Backend.Client(r, func(o *redis.Options) {
 		dial := o.Dialer // set by a Redis without a socket
@@ -74,7 +76,7 @@ func (r *Env) NewLocker(opts ...lockmw.Option) *lockmw.Locker {
 			return countedConn{conn, &r.sent}, err
 		}
 	})
-	l, err := lockmw.New(client, append([]lockmw.Option{quiet}, opts...)...)
+	l, err := lockmw.New(client, append([]lockmw.Option{quiet, secretive}, opts...)...)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -96,7 +98,13 @@ func (r *Env) CloseNow(l *lockmw.Locker) {
 // is not free.
 func (r *Env) Take(key string) *lockmw.Lease {
 	r.Helper()
-	lease, err := AskedAgain(r.Locks, key, lockmw.Policy{}, func(err error, _ time.Time) bool { return errors.Is(err, lockmw.ErrUnavailable) })
+	return r.takeBy(r.Locks, key)
+}
+
+// takeBy is Take by another Locker.
+func (r *Env) takeBy(l *lockmw.Locker, key string) *lockmw.Lease {
+	r.Helper()
+	lease, err := AskedAgain(l, key, lockmw.Policy{}, func(err error, _ time.Time) bool { return errors.Is(err, lockmw.ErrUnavailable) })
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -125,16 +133,19 @@ func (r *Env) Release(lease *lockmw.Lease) {
 }
 
 // Seen returns how many events of a kind there were in all Lockers.
-func (r *Env) Seen(kind lockmw.EventKind) int {
+func (r *Env) Seen(kind lockmw.EventKind) int { return len(r.Told(kind)) }
+
+// Told returns the events of a kind that there were in all Lockers, in their order.
+func (r *Env) Told(kind lockmw.EventKind) []lockmw.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := 0
-	for _, seen := range r.events {
-		if seen == kind {
-			n++
+	var told []lockmw.Event
+	for _, ev := range r.events {
+		if ev.Kind == kind {
+			told = append(told, ev)
 		}
 	}
-	return n
+	return told
 }
 
 // Until is await.Within, with r's patience.
