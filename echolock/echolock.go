@@ -193,8 +193,9 @@
 //
 // Responses below 500 are kept, except 206, 307, 308, 401, 403, 406 to 409, 412, 417,
 // 421, 423 to 426, 428, 429 and 431. With lockmw.Uncertain, 206, 408 and those of 500 and
-// more are kept as well. The refusal of a lock behind Idempotent is never kept. See
-// WithKeep and lockmw.NotAnAnswer.
+// more are kept as well. The refusal of a lock behind Idempotent is never kept. Neither
+// is the answer if such a lock is lost and the handler has written nothing: with
+// lockmw.Uncertain, nobody knows then. See WithKeep and lockmw.NotAnAnswer.
 //
 // A Codec is given a struct that encoding/json can encode. A body over WithBodyLimit is
 // refused (413). Once the handler runs, its context does not end with the connection any

@@ -3,6 +3,7 @@ package ginlock
 import (
 	"github.com/gin-gonic/gin"
 
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -87,6 +88,9 @@ func (m *middleware) runHeld(c *gin.Context, v *view, held *httpdoor.Buffer) (an
 	errors := len(c.Errors)
 	c.Next()
 	if !w.Written() && (len(c.Errors) > errors || v.isUnknown()) {
+		for _, err := range c.Errors[min(errors, len(c.Errors)):] {
+			door.DoubtError(v.Inner().Context(), err)
+		}
 		below.WriteHeader(w.status)
 		if v.isUnknown() { // Gin answers, and nothing was done
 			lockmw.NotAnAnswer(v.Inner().Context())

@@ -81,6 +81,36 @@ func TestErrorThatMiddlewareAnswersIsNotKept(t *testing.T) {
 	}
 }
 
+// TestErrorThatTellsOfALossIsUncertain is about a handler that takes a lock itself, and leaves to middleware in front what is answered: whether it has
+// done its work is not known, where otherwise it is known that there was some.
+func TestErrorThatTellsOfALossIsUncertain(t *testing.T) {
+	for err, code := range map[error]string{
+		lockmw.ErrLost:                "IDEMPOTENCY_UNCERTAIN",
+		lockmw.ErrMaxHold:             "IDEMPOTENCY_UNCERTAIN",
+		lockmw.ErrUncertain:           "IDEMPOTENCY_UNCERTAIN",
+		errors.New("it is something"): "IDEMPOTENCY_ANSWER_NOT_KEPT",
+	} {
+		locks, _ := testenv.Locker(t)
+		engine := gin.New()
+		engine.Use(func(c *gin.Context) {
+			c.Next()
+			if len(c.Errors) > 0 && !c.Writer.Written() {
+				c.Status(http.StatusPaymentRequired)
+			}
+		})
+		flight := lockmw.Flight{Retain: time.Minute, Crash: lockmw.Uncertain}
+		engine.POST("/", ginlock.Idempotent(locks, keyfunc.Header("X-User"), flight, ginlock.WithKeysOfEverybody()), func(c *gin.Context) {
+			_ = c.Error(fmt.Errorf("the order: %w", err))
+		})
+		if w := sendAs(engine, "ann", "/", ""); w.Code != http.StatusPaymentRequired {
+			t.Errorf("%v: the first answer is %d %q, want that of middleware in front", err, w.Code, w.Body)
+		}
+		if w := sendAs(engine, "ann", "/", ""); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), code) {
+			t.Errorf("%v: the second answer is %d %q, want %s", err, w.Code, w.Body, code)
+		}
+	}
+}
+
 // A stream of Gin ends when it hears that its client has left. Here the work goes on, and the whole answer is for the next try.
 func TestStreamGoesOnWithoutItsClient(t *testing.T) {
 	locks, _ := testenv.Locker(t)

@@ -72,8 +72,11 @@ type IdempotentRule = rpcdoor.IdempotentRule
 //
 // A result that is not kept is for its own call alone, and the next call runs the handler. The refusal of a lock inside
 // this interceptor is never kept, whatever an error handler makes of it. Neither is a result for which
-// lockmw.NotAnAnswer was called. After a panic, the next call runs the handler or, with lockmw.Uncertain, is refused
-// with IDEMPOTENCY_UNCERTAIN.
+// lockmw.NotAnAnswer was called.
+//
+// Nobody knows what was done after a panic, if a lock inside this interceptor was lost, if the handler fails after it
+// was told to stop, and if its error Is lockmw.ErrLost, lockmw.ErrMaxHold or lockmw.ErrUncertain. Then nothing is kept,
+// and the next call runs the handler or, with lockmw.Uncertain, is refused with IDEMPOTENCY_UNCERTAIN.
 //
 // Calls are the same if they have the same key and the same request message: see WithFingerprint. A call that gets no
 // answer has a status like that of a lock. The reason is one of these, or one of a lock's:

@@ -14,6 +14,7 @@ import (
 	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/internal/test/rpctest"
 	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -105,5 +106,44 @@ func TestMethodThatIsNotAnsweredOnceCostsNothing(t *testing.T) {
 	info, ctx := &grpc.UnaryServerInfo{FullMethod: rpctest.RefundMethod}, context.Background()
 	if n := testing.AllocsPerRun(100, func() { _, _ = unary(ctx, nil, info, handler) }); n > 0 {
 		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// What an interceptor between the two makes of the answer to a lost lock, be it a reply, is no answer: neither where the lock is one of an interceptor
+// behind it, nor where it is that of another Idempotent.
+func TestReplyInPlaceOfALostLockIsNoAnswer(t *testing.T) {
+	locks, client := testenv.Locker(t)
+	other := testenv.Open(t, client)
+	outer := payOnce()
+	rule := outer[payMethod]
+	rule.Flight.Crash, rule.Flight.Policy.Prefix = lockmw.Uncertain, "outer:"
+	outer[payMethod] = rule
+	info := &grpc.UnaryServerInfo{FullMethod: payMethod}
+	for name, inner := range map[string]grpc.UnaryServerInterceptor{
+		"lock":       grpclock.UnaryServerInterceptor(locks, grpclock.Rules{payMethod: {Key: keyfunc.MustParse("{body.order_id}")}}),
+		"idempotent": grpclock.Idempotent(locks, payOnce()),
+	} {
+		order := ordered()
+		order.OrderId += name
+		runs := 0
+		call := func() (any, error) {
+			return grpclock.Idempotent(locks, outer)(t.Context(), order, info, func(ctx context.Context, req any) (any, error) {
+				reply, err := inner(ctx, req, info, func(ctx context.Context, _ any) (any, error) {
+					runs++
+					lease, _ := lockmw.FromContext(ctx)
+					return new(testpb.Receipt), other.ForceRelease(context.Background(), lease.Key())
+				})
+				if grpclock.CodeOf(err) != lockmw.CodeLost {
+					t.Errorf("%s: %v, %v, want that the lock was lost", name, reply, err)
+				}
+				return &testpb.Receipt{Text: "try later"}, nil
+			})
+		}
+		if reply, err := call(); err != nil || reply.(*testpb.Receipt).GetText() != "try later" {
+			t.Errorf("%s: the first reply is %v, %v", name, reply, err)
+		}
+		if reply, err := call(); grpclock.CodeOf(err) != lockmw.CodeIdempotencyUncertain || runs != 1 {
+			t.Errorf("%s: the second reply is %v, %v after %d runs, want that nobody knows", name, reply, err, runs)
+		}
 	}
 }

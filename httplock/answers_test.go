@@ -8,6 +8,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -141,6 +142,63 @@ func TestHandlerOfWhichNobodyKnows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An Idempotent within another one, as around a group and on a route, is no witness that nothing was done when it has lost track of its handler.
+func TestIdempotentWithinAnother(t *testing.T) {
+	for name, tc := range map[string]struct {
+		crash lockmw.Crash // of the inner one
+		loses func(ctx context.Context, other *lockmw.Locker, key string)
+		first string
+	}{
+		"stopped":            {lockmw.RunAgain, func(ctx context.Context, _ *lockmw.Locker, _ string) { <-ctx.Done() }, "500 LOCK_LOST"},
+		"stopped, uncertain": {lockmw.Uncertain, func(ctx context.Context, _ *lockmw.Locker, _ string) { <-ctx.Done() }, "409 IDEMPOTENCY_UNCERTAIN"},
+		"lost": {lockmw.RunAgain, func(_ context.Context, other *lockmw.Locker, key string) {
+			_ = other.ForceRelease(context.Background(), key)
+		}, "500 LOCK_LOST"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			locks, client := testenv.Locker(t)
+			other := testenv.Open(t, client)
+			runs := 0
+			inner := lockmw.Flight{Policy: lockmw.Policy{Prefix: "inner:", MaxHold: 50 * time.Millisecond}, Retain: time.Minute, Crash: tc.crash}
+			if name == "lost" {
+				inner.Policy.MaxHold = 0
+			}
+			outer := lockmw.Flight{Policy: lockmw.Policy{Prefix: "outer:"}, Retain: time.Minute, Crash: lockmw.Uncertain}
+			handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				runs++
+				lease, _ := lockmw.FromContext(r.Context())
+				tc.loses(r.Context(), other, lease.Key())
+				if name == "lost" {
+					_, _ = io.WriteString(w, "paid")
+				}
+			}))
+			for _, f := range []lockmw.Flight{inner, outer} {
+				handler = httplock.Idempotent(locks, keyfunc.Header("X-User"), f, httplock.WithKeysOfEverybody())(handler)
+			}
+			for i, want := range []string{tc.first, "409 IDEMPOTENCY_UNCERTAIN"} {
+				if got := textOf(payAt(handler, "/pay", "").Result()); got != want {
+					t.Errorf("%d: %s, want %s", i, got, want)
+				}
+			}
+			if keys := uncertainKeys(t, locks); runs != 1 || !slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, "outer:") }) {
+				t.Errorf("%d runs, %q are uncertain, want one run and the outer work", runs, keys)
+			}
+		})
+	}
+}
+
+// uncertainKeys are those of the work that is uncertain.
+func uncertainKeys(t *testing.T, locks *lockmw.Locker) (keys []string) {
+	t.Helper()
+	for info, err := range locks.ListUncertain(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys
 }
 
 // What says that nothing was done is not kept. What may have been done by half is not done again with Uncertain.

@@ -17,14 +17,15 @@ import (
 // err's text. A client that has left gets the status alone, for those who log it.
 //
 // Behind Idempotent, a refusal is for its own client alone, as if the handler had called lockmw.NotAnAnswer: so call it only where nothing was done before.
-// If the lock was lost (lockmw.ErrLost), the work may have been done, and nothing is called. If the work itself says that it does not know
-// (lockmw.ErrUncertain), it is as if the handler had called lockmw.MarkUncertain.
+// If the lock was lost (lockmw.ErrLost), the work may have been done, and if the work itself says that it does not know (lockmw.ErrUncertain), nobody
+// knows: it is as if the handler had called lockmw.MarkUncertain. After a lost lock, lockmw.NotAnAnswer still says that nothing was done.
 func WriteRefusal(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := lockmw.RefusalOf(err); !ours {
 		return false
 	}
 	switch _, refused := errors.AsType[*lockmw.AcquireError](err); {
 	case errors.Is(err, lockmw.ErrLost):
+		door.Doubt(r.Context())
 	case errors.Is(err, lockmw.ErrUncertain) && !refused: // the work's own word
 		lockmw.MarkUncertain(r.Context())
 	default:

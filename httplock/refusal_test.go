@@ -57,23 +57,34 @@ func TestWriteRefusalLeavesOtherErrors(t *testing.T) {
 	}
 }
 
-// Behind Idempotent a refusal is for its own client: nothing was done. That the lock was lost is another thing: what was done is not known.
+// Behind Idempotent a refusal is for its own client: nothing was done. That the lock was lost is another thing: nobody knows what was done, and whoever
+// sends the request again is told so.
 func TestWriteRefusalBehindIdempotent(t *testing.T) {
 	uncertain := lockmw.Flight{Crash: lockmw.Uncertain, Retain: time.Hour}
 	for name, tc := range map[string]struct {
-		err    error
-		answer string
-		runs   int
+		err           error
+		undone        bool
+		first, second string
+		runs          int
 	}{
-		"refused":                {fmt.Errorf("the order: %w", lockmw.ErrQueueFull), "503 LOCK_QUEUE_FULL", 2},
-		"the work does not know": {fmt.Errorf("the bank: %w", lockmw.ErrUncertain), "409 IDEMPOTENCY_UNCERTAIN", 1},
-		"lost":                   {fmt.Errorf("the order: %w", lockmw.ErrLost), "500 LOCK_LOST", 1},
+		"refused":                {fmt.Errorf("the order: %w", lockmw.ErrQueueFull), false, "503 LOCK_QUEUE_FULL", "503 LOCK_QUEUE_FULL", 2},
+		"the work does not know": {fmt.Errorf("the bank: %w", lockmw.ErrUncertain), false, "409 IDEMPOTENCY_UNCERTAIN", "409 IDEMPOTENCY_UNCERTAIN", 1},
+		"lost":                   {fmt.Errorf("the order: %w", lockmw.ErrLost), false, "500 LOCK_LOST", "409 IDEMPOTENCY_UNCERTAIN", 1},
+		"lost, and undone":       {fmt.Errorf("the order: %w", lockmw.ErrLost), true, "500 LOCK_LOST", "500 LOCK_LOST", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answers, runs := twice(t, uncertain, func(w http.ResponseWriter, r *http.Request) { httplock.WriteRefusal(w, r, tc.err) }, nil)
-			for _, a := range answers {
-				if got := textOf(a); got != tc.answer {
-					t.Errorf("%s, want %s", got, tc.answer)
+			answers, runs := twice(t, uncertain, func(w http.ResponseWriter, r *http.Request) {
+				httplock.WriteRefusal(w, r, tc.err)
+				if tc.undone {
+					lockmw.NotAnAnswer(r.Context())
+				}
+			}, nil)
+			for i, want := range []string{tc.first, tc.second} {
+				if got := textOf(answers[i]); got != want {
+					t.Errorf("%d: %s, want %s", i, got, want)
+				}
+				if answers[i].Header.Get("Idempotent-Replayed") != "" {
+					t.Errorf("%d: it is given again", i)
 				}
 			}
 			if runs != tc.runs {

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,8 +38,15 @@ type call struct {
 	flight    *flight
 	unkept    atomic.Bool  // NotAnAnswer was called
 	unknown   atomic.Bool  // MarkUncertain was called
+	stopped   atomic.Bool  // Stop was called, see unknown.go
+	doubted   atomic.Bool  // Doubt was called, see there
 	unencoded bool         // the codec has refused the answer
 	lands     chan landing // what comes of the flight for the call; has room for one
+
+	// Of work that is noted as begun, see unknown.go.
+	begun int64           // when that was, by the clock of Redis, in µs
+	why   string          // why nobody knows whether it was done, if nobody does
+	left  *UncertainError // of work whose intent has stayed
 }
 
 // A landing is what comes of a flight for one of its calls: an answer, the error of one that is not for it, or that it leads from now on.
@@ -287,6 +295,11 @@ type callKey struct{}
 // that was made of it. Call it where work is refused, as by a rate limit or a circuit breaker, and in a handler that knows that
 // nothing was done. The middlewares and interceptors of this module that take locks call it for their own refusals. Elsewhere it has
 // no effect.
+//
+// With Flight.Crash Uncertain, NotAnAnswer also counts where the function was told to stop, because MaxHold has passed or a lock
+// within the work was lost. It does not count where the lock of Do, or of the middleware called Idempotent, was lost before the
+// function returned, nor where the function calls MarkUncertain or returns an error that Is ErrUncertain: then the next call is told
+// that nobody knows.
 func NotAnAnswer(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.unkept.Store(true)
@@ -340,6 +353,7 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 		case err == nil && recall.Intent != nil && a.Recalled == nil && !a.Granted:
 			return nil, sent, c.refused(errLostBefore)
 		case err == nil:
+			c.begun = a.Clock
 			return a.Recalled, sent, nil
 		case fault.Permanent || c.ctx.Err() != nil || !lease.Valid() || time.Until(end) < releasePause+leastTimeout:
 			return nil, sent, c.refused(fmt.Errorf("%w: %w", ErrUnavailable, fault.Err))
@@ -376,6 +390,8 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 	led := c.locker.lockLedger(c.of.key)
 	c.flight.cancel = cancel
 	led.mu.Unlock()
+	c.why = whyPanicked
+	defer c.findUnknown(lease) // also if fn panics
 	answer, err = runUnder(c.ctx, lease, func(ctx context.Context) (*store.Record, error) {
 		stop := context.AfterFunc(c.ctx, func() { c.leave() })
 		defer stop()
@@ -384,7 +400,9 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 		if !lasts {
 			lease.reportAnswer(err)
 		}
-		lease.keepWith(toKeep{answer: c.kept(lease, answer, lasts, err)})
+		keep, why := c.kept(lease, answer, lasts, err)
+		c.why = cmp.Or(why, whyGivenBack) // then nothing of it is kept
+		lease.keepWith(toKeep{answer: keep})
 		return answer, err
 	})
 	if errors.Is(err, ErrLost) {
@@ -396,7 +414,7 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 // answerOf makes a record of what fn has returned, or nil of what is no answer. lasts is false for what was done, and cannot be kept.
 func (c *call) answerOf(data []byte, err error) (answer *store.Record, lasts bool, _ error) {
 	switch {
-	case err != nil || c.unkept.Load():
+	case err != nil || c.hasNoAnswer():
 		return nil, !c.unencoded, err
 	case len(data) > c.how.maxAnswer():
 		err = fmt.Errorf("%w: %d bytes are more than %d", ErrAnswerTooLarge, len(data), c.how.maxAnswer())

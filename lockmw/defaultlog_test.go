@@ -24,7 +24,7 @@ func TestMistakesAreLoggedWithoutALogger(t *testing.T) {
 	}{
 		{"no logger", nil, []string{
 			`ERROR LOCK_MISUSE lockmw: acquire "order:": no such parameter`,
-			`ERROR IDEMPOTENCY_UNCERTAIN lockmw: acquire "order:43": `,
+			`ERROR IDEMPOTENCY_UNCERTAIN lockmw: `,
 		}},
 		{"silenced", []lockmw.Option{lockmw.WithLogger(slog.New(slog.DiscardHandler))}, nil},
 	} {
@@ -49,7 +49,7 @@ func TestMistakesAreLoggedWithoutALogger(t *testing.T) {
 			_ = l.Refuse(ctx, p, fmt.Errorf("no such parameter"))
 		}
 		_ = lease.Release(ctx)
-		for range 3 {
+		for range 3 { // the first is told when it happens
 			_, _, _ = lockmw.Do(ctx, l, "43", lockmw.Flight{Policy: p, Retain: time.Minute, Crash: lockmw.Uncertain}, func(context.Context) (int, error) { return 0, lockmw.ErrUncertain })
 		}
 		if err := l.Close(ctx); err != nil {

@@ -39,7 +39,9 @@ type Flight struct {
 	UncertainFor time.Duration
 
 	// Fingerprint checks that the key was used for the same request: it is, for example, the body, where a client has chosen the
-	// key. A call that finds the answer to another fingerprint, within Retain, gets ErrOtherRequest. Redis gets only its SHA-256.
+	// key. A call that finds the answer to another fingerprint, within Retain, gets ErrOtherRequest. So does one that finds work for
+	// another fingerprint of which nobody knows whether it was done (Uncertain): only calls with its own fingerprint get ErrUncertain.
+	// Redis gets only its SHA-256.
 	Fingerprint []byte
 
 	// MaxAnswer is how many bytes an answer may have in its encoded form. Zero means 32 KiB. Answers lie in
@@ -128,13 +130,17 @@ func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.U
 //     Uncertain get ErrAnswerNotKept;
 //   - Is ErrAnswerTooLarge, if fn's answer has more than MaxAnswer bytes. fn's answer is returned, too. Calls of this process
 //     that came meanwhile have it as well. Other calls run fn, or with Uncertain get ErrAnswerNotKept;
-//   - is an *AcquireError that Is ErrOtherRequest, if the answer that is kept is to another fingerprint;
-//   - is an *AcquireError that Is ErrUncertain, if work for the key was begun with Uncertain and nobody knows whether it was
-//     done. errors.As finds the *UncertainError in it;
+//   - is an *AcquireError that Is ErrOtherRequest, if the answer that is kept is to another fingerprint, or if the work of which
+//     nobody knows was begun for another one;
+//   - is an *AcquireError that Is ErrUncertain, if work for the key and the fingerprint was begun with Uncertain and nobody knows
+//     whether it was done. errors.As finds the *UncertainError in it;
 //   - is an *AcquireError that Is ErrAnswerNotKept, if the work was done, or discarded by Resolve, and there is no answer to
 //     give;
 //   - is an error of another kind, if the answer that is kept cannot be decoded, or has another Version or Codec;
 //   - is Acquire's otherwise, and fn did not run.
+//
+// Where this process sees that nobody knows whether work was done, its log has a line about that, at the level of errors and also
+// without WithLogger: with the key, the work's id for Resolve, and why.
 //
 // If Redis does not confirm within a second that it has the answer, the call returns the answer all the same, with a nil error.
 // In the background, the lock is kept and the answer is sent again.
@@ -146,7 +152,7 @@ func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(con
 	codec := f.codec()
 	own, data, err := c.do(func(ctx context.Context) ([]byte, error) {
 		var err error
-		if answer, err = fn(ctx); err != nil || c.unkept.Load() {
+		if answer, err = fn(ctx); err != nil || c.hasNoAnswer() {
 			return nil, err
 		}
 		data, err := codec.Encode(c.name(), answer)
@@ -168,7 +174,8 @@ func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(con
 
 // The errors of Do beside those of Acquire and ErrLost.
 var (
-	// ErrOtherRequest: the answer that is kept for the key is to another Flight.Fingerprint.
+	// ErrOtherRequest: the answer that is kept for the key is to another Flight.Fingerprint, or the work for the key of which nobody
+	// knows whether it was done was begun for another one.
 	ErrOtherRequest = errors.New("lockmw: the answer that is kept is to another request")
 
 	// ErrUncertain: work for the key was begun, and nobody knows whether it was done, because its process has died or has lost

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -15,27 +16,27 @@ import (
 // most; the caller waits no longer than for any release.
 
 // kept is what is to be kept of the call's work, with the release: nil is nothing. With Uncertain its intent has to go, or to give way to an
-// answer, unless nobody knows what was done. What was done and cannot be kept must not be done again.
-func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) *store.Record {
+// answer, unless nobody knows what was done: then why says how that came to be. What was done and cannot be kept must not be done again.
+func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) (keep *store.Record, why string) {
 	if c.how.Crash == RunAgain {
 		if err != nil {
-			return nil
+			return nil, ""
 		}
-		return answer
+		return answer, ""
 	}
-	var keep *store.Record
+	why = c.whyUnknown(lease, err)
 	switch {
 	case !lasts:
 		keep = c.how.bareFact(c.of.fingerprint)
-	case c.unknown.Load(), errors.Is(err, ErrUncertain), err != nil && !c.unkept.Load() && stopped(lease, err):
-		return nil
+	case why != "":
+		return nil, why
 	case answer == nil:
 		keep = &store.Record{Undone: true}
 	default:
 		keep = new(*answer)
 	}
 	keep.Work = lease.fence
-	return keep
+	return keep, ""
 }
 
 // stopped reports whether work that has failed with err was told to stop in the middle, or something within it was: then the error does not mean that
@@ -227,7 +228,7 @@ func (k *keeping) later(err error) {
 	led := k.t.locker.enter(k.t.ref.Key)
 	if led == nil { // Close has begun
 		k.t.cleanUp()
-		k.lease.reportKept(k.record, err)
+		k.leave(err)
 		return
 	}
 	go func() {
@@ -242,11 +243,21 @@ func (k *keeping) later(err error) {
 			}
 			k.anew()
 			if err := k.run(); wasTold(err) || last {
-				k.lease.reportKept(k.record, err)
+				k.leave(err)
 				return
 			}
 		}
 	}()
+}
+
+// leave ends the tries of later: nobody knows of work of which Redis was not told.
+func (k *keeping) leave(err error) {
+	l := k.lease
+	l.reportKept(k.record, err)
+	if !wasTold(err) {
+		work := &UncertainError{Key: l.ref.Key, ID: strconv.FormatInt(l.fence, 10), Since: l.start}
+		l.locker.logUncertain(context.Background(), l.policy.Name, work, whyUntold)
+	}
 }
 
 // anew has run send its tries once more.

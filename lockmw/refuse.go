@@ -177,7 +177,7 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 	}
 	unknown, uncertain := errors.AsType[*UncertainError](refusal)
 	if uncertain {
-		kind.Mistake = unknown.Key + " " + unknown.ID // each is told, once
+		kind.Mistake = unknown.mistake() // each is told, once: see logUncertain
 	}
 	quiet, ok := l.refusals.Admits(kind, time.Now())
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
-// What fence, lockadmin, locktest and lockctl may do with a Locker and users may not: package internal/seam has the functions as variables,
+// What fence, lockadmin, locktest, lockctl and the doors may do with a Locker and users may not: package internal/seam has the functions as variables,
 // so that this package exports none of them.
 
 func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be called from there
@@ -55,6 +55,12 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 		return nil
 	}
 	seam.Guarded = func(lease any, key string, stale error) { lease.(*Lease).guarded(key, stale) }
+	seam.CallOf = func(ctx context.Context) seam.Call {
+		if c, ok := ctx.Value(callKey{}).(*call); ok {
+			return c
+		}
+		return nil
+	}
 	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.Reaches() }
 }
 

@@ -1,6 +1,7 @@
 // Package door is the way into a lock and out of it that all doors share:
 // from what a key function returned to a lease, or to a refusal. sample.go finds
-// out what a key function reads, when a door is made.
+// out what a key function reads, when a door is made. within.go is what a door tells
+// the Idempotent around it.
 package door
 
 import (
@@ -118,9 +119,15 @@ func WithLoss(err, lost error) error {
 // without the lock. It is the bare one, because frameworks record it: a Lease of several locks
 // names those that were lost, and keys are often private. The Locker's logger has them. A release
 // that Redis does not answer, or refuses, is no error: the work was done under the lock, and the
-// Locker has logged it.
+// Locker has logged it. An Idempotent around the lock is told if the lock was lost, or was held for
+// longer than MaxHold: ctx is the context in which the lock was taken.
 func Release(ctx context.Context, lease *lockmw.Lease) error {
-	if errors.Is(lease.Release(ctx), lockmw.ErrLost) {
+	stopped := wasStopped(context.Cause(lease.Context()))
+	lost := errors.Is(lease.Release(ctx), lockmw.ErrLost)
+	if stopped || lost {
+		tellStopped(ctx)
+	}
+	if lost {
 		return lockmw.ErrLost
 	}
 	return nil

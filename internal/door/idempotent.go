@@ -133,6 +133,17 @@ func (i *Idempotent) Refuse(ctx context.Context, w Wanted, err error) error {
 	return refused(ctx, i.locker.Refuse(ctx, i.flightOf(w).Policy, err))
 }
 
+// Unknown returns the refusal of a request whose own work has ended, if nobody knows whether that was done, and nil otherwise. ctx is the request's
+// context, and inner the work's. errors.As finds the *lockmw.UncertainError in it.
+func (i *Idempotent) Unknown(ctx, inner context.Context, w Wanted) error {
+	unknown := seam.CallOf(inner).Unknown()
+	if unknown == nil {
+		return nil
+	}
+	Doubt(ctx) // whoever has begun work is no witness that nothing was done
+	return i.locker.Refuse(ctx, i.flightOf(w).Policy, unknown)
+}
+
 // flightOf returns the flight of a request.
 func (i *Idempotent) flightOf(w Wanted) lockmw.Flight {
 	f := i.flight

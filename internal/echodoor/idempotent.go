@@ -59,6 +59,9 @@ func (d *Idempotent[C, R]) runHeld(c C, response R, v *view[C], held *httpdoor.B
 	d.version.Hold(c, response, held)
 	defer d.version.PutBack(c, response, d.version.Below(response))
 	if err = next(c); err != nil {
+		if !held.Written() {
+			door.DoubtError(v.Inner().Context(), err)
+		}
 		d.version.Render(c, err)
 	}
 	return err == nil || held.Written(), err

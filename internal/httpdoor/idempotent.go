@@ -60,9 +60,9 @@ const (
 // handler only leaves an error, of which somebody else may make an answer, there is none. The response is kept before it is sent. A
 // panic goes through, and nothing is kept.
 //
-// With Refused the error is a *lockmw.AcquireError, and the handler has not run; or nothing was sent of what it did, and the error Is lockmw.ErrLost (the
-// lock was lost while it ran, or it was told to stop and has written nothing) or, with Uncertain, lockmw.ErrUncertain. With Answered it is nil, or
-// lockmw.ErrLost, and it was too late to say so.
+// With Refused the error is a *lockmw.AcquireError, and the handler has not run, or, with Uncertain, it has run, was told to stop and has written nothing:
+// then the error has a *lockmw.UncertainError in it. Or the error Is lockmw.ErrLost, and nothing was sent of what the handler did: the lock was lost while
+// it ran, or it was told to stop and has written nothing. With Answered the error is nil, or lockmw.ErrLost, and it was too late to say so.
 func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(held *Buffer) (answered bool)) (Way, error) {
 	o := v.door.once
 	if isSafe(v.outer.Method) {
@@ -80,23 +80,16 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 		held = newBuffer(w, o.answers.Most())
 		answered := handle(held)
 		if o.isStopped(ctx, held) {
-			lockmw.MarkUncertain(ctx)
+			door.Doubt(ctx)
 			silent = answered && !held.Written()
-			return Answer{}, nil
 		}
-		answer, keep := o.answerOf(held, answered)
-		if !keep {
-			lockmw.NotAnAnswer(ctx)
-		}
-		return answer, nil
+		return o.toKeep(ctx, held, answered), nil
 	})
 	switch {
 	case held == nil && err != nil:
 		return Refused, err
-	case silent && o.uncertain && err == nil:
-		return Refused, fmt.Errorf("%w: the handler was told to stop, and has written nothing", lockmw.ErrUncertain)
 	case silent:
-		return Refused, fmt.Errorf("%w: the handler was told to stop, and has written nothing", lockmw.ErrLost)
+		return Refused, v.silence(wanted, err)
 	case shared:
 		err := answer.check()
 		if err == nil && !accepts(v.outer.Header, answer.Header["Content-Encoding"]) {
@@ -110,6 +103,7 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 	}
 	lost := errors.Is(err, lockmw.ErrLost)
 	if lost && held.Held() {
+		door.Doubt(v.outer.Context())
 		return Refused, lockmw.ErrLost
 	}
 	held.Send()
@@ -122,10 +116,34 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 	return Answered, nil
 }
 
-// isStopped reports whether the handler was told to stop, by a lost lock or by MaxHold, and has not said what it did: it has written nothing, or with
-// Uncertain a failure. An empty 200 would be told to whoever sends the request again.
+// silence is the refusal of a request whose handler was told to stop and has written nothing. err is lockmw.Do's.
+func (v *Visit) silence(wanted door.Wanted, err error) error {
+	outer := v.outer.Context()
+	if !errors.Is(err, lockmw.ErrLost) {
+		if unknown := v.door.once.answers.Unknown(outer, v.inner.Context(), wanted); unknown != nil {
+			return unknown
+		}
+	}
+	door.Doubt(outer)
+	return fmt.Errorf("%w: the handler was told to stop, and has written nothing", lockmw.ErrLost)
+}
+
+// isStopped reports whether the handler was told to stop, by MaxHold or by a lost lock, that of this door or one behind it, and has not said what it
+// did: it has written nothing, or with Uncertain a failure. An empty 200 would be told to whoever sends the request again.
 func (o *once) isStopped(ctx context.Context, held *Buffer) bool {
-	return ctx.Err() != nil && (!held.Written() || o.uncertain && held.Status() >= http.StatusInternalServerError)
+	return door.IsStopped(ctx) && (!held.Written() || o.uncertain && held.Status() >= http.StatusInternalServerError)
+}
+
+// toKeep returns what is kept of a response. Of one that does not tell whether the work was done, nothing is.
+func (o *once) toKeep(ctx context.Context, held *Buffer, answered bool) Answer {
+	if door.IsDoubted(ctx) {
+		return Answer{}
+	}
+	answer, keep := o.answerOf(held, answered)
+	if !keep {
+		lockmw.NotAnAnswer(ctx)
+	}
+	return answer
 }
 
 // wanted is what the request asks for.

@@ -181,8 +181,11 @@ func (v *Visit) Duplex() {
 
 // TakeBack has the response's header be as it was before the handler: what the
 // handler has set belongs to an answer that is not given, and what outer
-// middleware has set belongs to any. Nothing must have been written.
+// middleware has set belongs to any. Nothing must have been written. It is
+// called where the lock was lost: the refusal that follows does not say
+// whether the work was done, and an Idempotent around the lock is told so.
 func (v *Visit) TakeBack() {
+	door.Doubt(v.outer.Context())
 	h := v.w.Header()
 	clear(h)
 	maps.Copy(h, v.clean)

@@ -70,7 +70,9 @@ func Under[T any](ctx context.Context, lease *lockmw.Lease, end func(lost bool),
 		if failed {
 			lease.MarkFailed()
 		}
-		lost = door.Release(ctx, lease)
+		if lost = door.Release(ctx, lease); lost != nil {
+			door.Doubt(ctx) // the refusal that follows does not say whether the work was done
+		}
 		end(lost != nil)
 	}()
 	reply, err = handler()

@@ -116,15 +116,7 @@ func (i *Once) Answer(c Call, rule *MethodRule, message any, run func(ctx contex
 	answer, _, err := door.Answered(c.Context, rule.once.door, w, func(ctx context.Context) (Answer, error) {
 		own := run(ctx)
 		made = &own
-		if ctx.Err() != nil && own.Err != nil { // it was told to stop in the middle
-			lockmw.MarkUncertain(ctx)
-			return Answer{}, nil //nolint:nilerr // it is the handler's answer, for its own client
-		}
-		if !i.keeps(ctx, c.Method, rule, own) {
-			lockmw.NotAnAnswer(ctx)
-			return Answer{}, nil
-		}
-		return i.answerOf(c, rule, own), nil
+		return i.toKeep(ctx, c, rule, own), nil
 	})
 	if made != nil {
 		return nil, i.failed(c, made.Err, err)
@@ -138,11 +130,29 @@ func (i *Once) Answer(c Call, rule *MethodRule, message any, run func(ctx contex
 	return replayed, err
 }
 
+// toKeep returns what is kept of what a handler has made. Of what does not tell whether the work was done, nothing is: it is for the handler's own
+// client.
+func (i *Once) toKeep(ctx context.Context, c Call, rule *MethodRule, made Made) Answer {
+	door.DoubtError(ctx, made.Err)
+	if made.Err != nil && door.IsStopped(ctx) { // in the middle
+		door.Doubt(ctx)
+	}
+	switch {
+	case door.IsDoubted(ctx):
+		return Answer{}
+	case !i.keeps(ctx, c.Method, rule, made):
+		lockmw.NotAnAnswer(ctx)
+		return Answer{}
+	}
+	return i.answerOf(c, rule, made)
+}
+
 // failed returns why a call that has run its handler is not answered with what that has made: the lock was lost. Another error
 // is about the keeping alone. own is the handler's.
 func (i *Once) failed(c Call, own, err error) error {
 	switch {
 	case errors.Is(err, lockmw.ErrLost):
+		door.Doubt(c.Context)
 		return door.WithLoss(own, lockmw.ErrLost)
 	case err != nil:
 		i.Logger.ErrorContext(c.Context, i.Package+": the answer to a call is not kept", "method", c.Method, "error", err)

@@ -71,6 +71,28 @@ var Outer func(lease any) any
 // refused because a later holder has written: then stale says so.
 var Guarded func(lease any, key string, stale error)
 
+// A Call is a call of lockmw.Do while its function is at work, as the doors know it within that work and around it. Its methods may be called by
+// several goroutines at the same time, but for Unknown.
+type Call interface {
+	// Stop notes that a lock within the work has ended before what ran under it: it was lost, or was held for longer than its MaxHold.
+	Stop()
+	// Stopped reports whether that was noted.
+	Stopped() bool
+
+	// Doubt says that what the function returns does not tell whether the work was done. It does what lockmw.MarkUncertain does, but not where
+	// lockmw.NotAnAnswer is called, before it or after it.
+	Doubt()
+	// Doubted reports whether that was said.
+	Doubted() bool
+
+	// Unknown returns a *lockmw.UncertainError if nobody knows whether the work was done, and whoever asks next is told so; and nil otherwise. It is
+	// called by the goroutine of Do, when that has returned.
+	Unknown() error
+}
+
+// CallOf returns the Call of whose work ctx is, the innermost one, or nil.
+var CallOf func(ctx context.Context) Call
+
 // Set puts text in the place of what is set under a pattern in the *lockmw.Locker locker's Redis, or with an empty text takes that
 // away: only if was is set there, of which an empty one stands for nothing; with nil, whatever is. had is what was set there, or empty,
 // and done says that text is there now. ctx bounds it.

@@ -119,6 +119,10 @@ var faults = []struct {
 	{"holds nothing back", []string{"AnswerIsKeptBeforeItIsSent", "ConnectionIsNotGivenAway"}},
 	{"swallows panics", []string{"PanicIsNoAnswer"}},
 	{"does not notice a loss", []string{"LostLockKeepsNoAnswer"}},
+	{"loses the request's context", []string{"RefusalOfAnInnerLockLeavesNoDoubt", "LostInnerLockIsUncertain", "InnerMaxHoldIsUncertain"}},
+	{"forgets what a crash means", []string{"LostInnerLockIsUncertain", "InnerMaxHoldIsUncertain", "FirstClientIsToldOfUncertainWork"}},
+	{"doubts whatever was told to stop", []string{"NothingWasDoneCountsAfterTheEnd"}},
+	{"tells the first client the bare error", []string{"FirstClientIsToldOfUncertainWork"}},
 	{"ignores native keys", []string{"NativeKeyWorks", "NativeKeyOfAnotherDoorIsRefused"}},
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -80,6 +81,8 @@ func (h *brokenHandler) serveOnce(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case way == httpdoor.Passed:
 		h.next(w, r)
+	case way == httpdoor.Refused && h.fault == "tells the first client the bare error" && v.Inner() != nil:
+		h.refuse(w, r, lockmw.ErrUncertain)
 	case way == httpdoor.Refused && h.fault != "does not notice a loss":
 		h.refuse(w, r, err)
 	}
@@ -98,6 +101,12 @@ func (h *brokenHandler) runOnce(w http.ResponseWriter, r, inner *http.Request, h
 		response = w
 	case "swallows panics":
 		defer func() { _ = recover() }()
+	case "doubts whatever was told to stop":
+		defer func() {
+			if ctx := inner.Context(); door.IsStopped(ctx) {
+				lockmw.MarkUncertain(ctx)
+			}
+		}()
 	}
 	h.next(response, inner)
 }

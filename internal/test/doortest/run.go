@@ -219,5 +219,12 @@ func Cases() []Case {
 		{Name: "LostLockKeepsNoAnswer", check: lostLockKeepsNoAnswer},
 		{Name: "ForgedAnswerIsNotSent", embedded: true, check: forgedAnswerIsNotSent},
 		{Name: "CodecOfTheProgramWorks", embedded: true, check: codecOfTheProgramWorks},
+
+		// inner.go
+		{Name: "RefusalOfAnInnerLockLeavesNoDoubt", check: refusalOfAnInnerLockLeavesNoDoubt},
+		{Name: "LostInnerLockIsUncertain", check: lostInnerLockIsUncertain},
+		{Name: "InnerMaxHoldIsUncertain", embedded: true, check: innerMaxHoldIsUncertain},
+		{Name: "NothingWasDoneCountsAfterTheEnd", check: nothingWasDoneCountsAfterTheEnd},
+		{Name: "FirstClientIsToldOfUncertainWork", embedded: true, check: firstClientIsToldOfUncertainWork},
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +97,42 @@ func (v Version[C]) unknownPathOfAnIdempotentIsEchos(t *testing.T) {
 	for _, user := range []string{"ann", "ann", ""} {
 		if w := sendAs(e, user, "/nothing"); w.Code != http.StatusNotFound || w.Body.String() != `{"message":"Not Found"}`+"\n" {
 			t.Errorf("%q: answer = %d %q, want Echo's 404", user, w.Code, w.Body)
+		}
+	}
+}
+
+// errorThatTellsOfALossIsUncertain: a handler that takes a lock itself returns what its function did and that the lock was lost, as a function of
+// lockmw.Do may. Where it has written, that is its answer.
+func (v Version[C]) errorThatTellsOfALossIsUncertain(t *testing.T) {
+	paid := func(c C) error { return c.String(http.StatusCreated, "paid") }
+	for name, tc := range map[string]struct {
+		err    error
+		writes bool
+		want   string // of the second answer
+	}{
+		"lost":          {lockmw.ErrLost, false, "409 IDEMPOTENCY_UNCERTAIN"},
+		"too long":      {lockmw.ErrMaxHold, false, "409 IDEMPOTENCY_UNCERTAIN"},
+		"unsure":        {lockmw.ErrUncertain, false, "409 IDEMPOTENCY_UNCERTAIN"},
+		"lost, written": {lockmw.ErrLost, true, "201 paid"},
+		"another error": {errors.New("declined"), false, "402 declined"},
+	} {
+		locks, _ := testenv.Locker(t)
+		e, runs := v.New(false), 0
+		flight := lockmw.Flight{Retain: time.Minute, Crash: lockmw.Uncertain}
+		e.Route(http.MethodPost, "/", func(c C) error {
+			runs++
+			if tc.writes {
+				return errors.Join(paid(c), tc.err)
+			}
+			return v.Error(http.StatusPaymentRequired, "declined", tc.err)
+		}, v.Once(locks, keyfunc.Header("X-User"), flight, v.WithKeysOfEverybody()))
+		first, second := sendAs(e, "ann", "/"), sendAs(e, "ann", "/")
+		if want := map[bool]int{false: http.StatusPaymentRequired, true: http.StatusCreated}[tc.writes]; first.Code != want {
+			t.Errorf("%s: the first answer is %d %q, want the handler's %d", name, first.Code, first.Body, want)
+		}
+		status, text, _ := strings.Cut(tc.want, " ")
+		if strconv.Itoa(second.Code) != status || !strings.Contains(second.Body.String(), text) || runs != 1 {
+			t.Errorf("%s: the second answer is %d %q, want %s; %d runs", name, second.Code, second.Body, tc.want, runs)
 		}
 	}
 }

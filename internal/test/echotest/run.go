@@ -46,6 +46,7 @@ func (v Version[C]) cases() []test {
 		{"ErrorOfAnIdempotentHandlerIsKept", v.errorOfAnIdempotentHandlerIsKept},
 		{"AnswerOfAnIdempotentHandlerPassesEchosWriter", v.answerOfAnIdempotentHandlerPassesEchosWriter},
 		{"UnknownPathOfAnIdempotentIsEchos", v.unknownPathOfAnIdempotentIsEchos},
+		{"ErrorThatTellsOfALossIsUncertain", v.errorThatTellsOfALossIsUncertain},
 
 		// params.go
 		{"ParameterBeyondItsSegmentIsRefused", v.parameterBeyondItsSegmentIsRefused},

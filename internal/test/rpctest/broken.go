@@ -120,6 +120,9 @@ var faults = []struct {
 	{"forgets the version", []string{"AnswerThatCannotBeReadIsNoLeave"}},
 	{"shows the error", []string{"OtherRequestUnderTheKeyIsRefused", "CallInProgressIsTold"}},
 	{"asks Redis first", []string{"StreamsGoOn"}},
+	{"hides the call from what is inside", []string{"RefusalOfAnInnerLockLeavesNoDoubt", "LostInnerLockIsUncertain", "InnerMaxHoldIsUncertain"}},
+	{"forgets what a crash means", []string{"LostInnerLockIsUncertain", "InnerMaxHoldIsUncertain"}},
+	{"doubts whatever was told to stop", []string{"NothingWasDoneCountsAfterTheEnd"}},
 }
 
 // RunBroken breaks the door of each framework in every way, and fails the test unless

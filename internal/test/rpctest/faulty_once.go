@@ -169,6 +169,12 @@ func (b brokenOnce) handled(outer, work context.Context, req any, handler grpc.U
 		return handler(ended{work, outer}, req)
 	case "keeps the deadline":
 		return handler(late{work, outer}, req)
+	case "doubts whatever was told to stop":
+		defer func() {
+			if work.Err() != nil {
+				lockmw.MarkUncertain(work)
+			}
+		}()
 	case "keeps panics":
 		returned := false
 		defer func() {

@@ -140,6 +140,12 @@ var cases = []doorCase{
 	{name: "AnswerThatCannotBeReadIsNoLeave", check: answerThatCannotBeReadIsNoLeave},
 	{name: "MistakesOfIdempotentPanicAtTheStart", check: mistakesOfIdempotentPanicAtTheStart},
 	{name: "StreamsGoOn", check: streamsGoOn},
+
+	// inner.go
+	{name: "RefusalOfAnInnerLockLeavesNoDoubt", check: refusalOfAnInnerLockLeavesNoDoubt},
+	{name: "LostInnerLockIsUncertain", check: lostInnerLockIsUncertain},
+	{name: "InnerMaxHoldIsUncertain", check: innerMaxHoldIsUncertain},
+	{name: "NothingWasDoneCountsAfterTheEnd", check: nothingWasDoneCountsAfterTheEnd},
 }
 
 // Run runs the suite: a case against an embedded Redis, and where it can against a real

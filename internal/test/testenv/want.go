@@ -86,3 +86,15 @@ func (r *Env) WantRuns(want int) {
 		r.Errorf("handlers ran %d times, want %d", got, want)
 	}
 }
+
+// UncertainKeys returns the keys of the work that is uncertain, as lockctl uncertain lists it, and whose keys begin with prefix.
+func (r *Env) UncertainKeys(prefix string) (keys []string) {
+	r.Helper()
+	for info, err := range r.Locks.ListUncertain(context.Background(), prefix) {
+		if err != nil {
+			r.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys
+}

@@ -1,0 +1,100 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/lockmw/kit/internal/report"
+)
+
+// Work that was noted as begun (Flight.Crash is Uncertain), and of which nobody knows whether it was done when its call is over: its intent stays. How
+// that comes to be, and the line in the log. A door within the work, or the one around it, may know more than the work returns, and says so by seam.Call.
+
+// Why nobody knows whether work was done, for the log.
+const (
+	whyPanicked  = "the work has panicked, or has ended its goroutine"
+	whySaid      = "the work says that it does not know"
+	whyStopped   = "the work, or something within it, was told to stop, has lost a lock or took too long, before the work had told what it did"
+	whyGivenBack = "the lock was given back in the middle of the work"
+	whyLost      = "the lock was lost"
+	whyUntold    = "Redis could not be told how the work ended"
+)
+
+// whyUnknown says why work that has returned err does not tell whether it was done. It is empty if the work tells that.
+func (c *call) whyUnknown(lease *Lease, err error) (why string) {
+	switch {
+	case c.unknown.Load(), errors.Is(err, ErrUncertain):
+		return whySaid
+	case c.unkept.Load(): // the work says that nothing was done
+		return ""
+	case c.doubted.Load(), err != nil && stopped(lease, err):
+		return whyStopped
+	}
+	return ""
+}
+
+// hasNoAnswer reports whether what the function returns is for its own caller alone.
+func (c *call) hasNoAnswer() bool { return c.unkept.Load() || c.doubted.Load() }
+
+// findUnknown finds out whether the intent of the call's work stays, when its lease has ended, and logs that.
+func (c *call) findUnknown(lease *Lease) {
+	keeps := lease.toKeep().answer
+	switch {
+	case c.how.Crash != Uncertain:
+		return
+	case keeps == nil:
+	case keeps.Undone && lease.holds(lost): // see outlivesTheLock
+		c.why = whyLost
+	default:
+		return
+	}
+	c.left = &UncertainError{Key: c.of.key, ID: strconv.FormatInt(lease.fence, 10), Since: time.UnixMicro(c.begun)}
+	c.locker.logUncertain(c.ctx, lease.policy.Name, c.left, c.why)
+}
+
+// Stop, Stopped, Doubt, Doubted and Unknown make a call a seam.Call.
+
+// Stop notes that a lock within the work has ended before the work under it did.
+func (c *call) Stop() { c.stopped.Store(true) }
+
+// Stopped reports whether Stop was called.
+func (c *call) Stopped() bool { return c.stopped.Load() }
+
+// Doubt says that what the function returns does not tell whether the work was done.
+func (c *call) Doubt() { c.doubted.Store(true) }
+
+// Doubted reports whether Doubt was called.
+func (c *call) Doubted() bool { return c.doubted.Load() }
+
+// Unknown returns the *UncertainError of work whose intent has stayed.
+func (c *call) Unknown() error {
+	if c.left == nil {
+		return nil
+	}
+	return c.left
+}
+
+// logUncertain logs that nobody knows whether work was done, unless the log of this process has a line about that work.
+func (l *Locker) logUncertain(ctx context.Context, name string, work *UncertainError, why string) {
+	if !l.log.Enabled(ctx, slog.LevelError) {
+		return
+	}
+	quiet, ok := l.refusals.Admits(report.Kind{Name: name, Reason: CodeIdempotencyUncertain, Mistake: work.mistake()}, time.Now())
+	if !ok {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("name", name), slog.String("key", work.Key), slog.String("reason", CodeIdempotencyUncertain),
+		slog.Any("error", work), slog.String("work", work.ID), slog.String("why", why),
+	}
+	if quiet > 0 {
+		attrs = append(attrs, slog.Int("not_logged", quiet))
+	}
+	l.log.LogAttrs(ctx, slog.LevelError, "lockmw: nobody knows whether work was done, and whoever asks for it is refused: look, and say so with lockctl resolve", attrs...)
+}
+
+// mistake is what lines about the work have in common, of which one is logged.
+func (e *UncertainError) mistake() string { return e.Key + " " + e.ID }
