@@ -30,7 +30,7 @@ type options struct {
 	namespace           string
 	instance            string
 	note                func(context.Context) string
-	logger              *slog.Logger // nil: mistakes of the program and uncertain work go to slog.Default()
+	logger              *slog.Logger // nil: what somebody has to look at goes to slog.Default()
 	observers           []func(context.Context, Event)
 	readers             []func(read func() Stats) (stop func())
 	reports             *report.Queue // has the lines of logger
@@ -170,7 +170,11 @@ func WithNote(note func(ctx context.Context) string) Option {
 //   - uncertain work: refusals with CodeIdempotencyUncertain, one line for each work;
 //   - policies with Shadow, one line a minute for each Name, for 20 Names at most, and one that
 //     says that there are more;
-//   - settings that say off, in the same way, and a SettingsFile that cannot be read.
+//   - settings that say off, in the same way;
+//   - settings that do not apply until somebody mends it: a SettingsFile that cannot be read, a
+//     right to read SettingsInRedis that is missing, and an entry that cannot be used, that the
+//     program does not allow (AllowOff), or that does not fit a policy. That Redis is away is not
+//     logged.
 //
 // These lines go to the logger that is slog.Default() when New is called. To silence them too,
 // give WithLogger a logger over slog.DiscardHandler.
