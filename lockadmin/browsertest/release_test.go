@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/lockadmin"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -29,7 +31,8 @@ func held(t *testing.T, l *lockmw.Locker, key string) bool {
 func TestAForcedReleaseIsConfirmedFirst(t *testing.T) {
 	s := serve(t, lockadmin.WithForceRelease(anybody))
 	other := s.process(t, "web-2")
-	lease := hold(t, other, "order:7", "POST /orders/7/pay", lockmw.Policy{})
+	lease := hold(t, other, "order:7", "POST /orders/7/pay", lockmw.Policy{Wait: time.Minute}) // a process that may wait is told at once
+	await.Until(t, "the holder hears messages", func() bool { return other.Stats().Subscribed })
 	p := open(t, s.url)
 	p.until("the lock is there", row("order:7"))
 
@@ -50,7 +53,8 @@ func TestAForcedReleaseIsConfirmedFirst(t *testing.T) {
 	}
 	p.until("the list of what has happened has it", `/released by force[^]*order:7[^]*INC-42/.test(document.querySelector("#incidents").innerText)`)
 	var revoked *lockmw.RevokedError
-	if cause := context.Cause(lease.Context()); cause != nil && (!errors.As(cause, &revoked) || revoked.Reason != "INC-42") {
+	await.Receive(t, "the end of the holder's work", lease.Context().Done())
+	if cause := context.Cause(lease.Context()); !errors.As(cause, &revoked) || revoked.Reason != "INC-42" {
 		t.Errorf("the holder learns %v", cause)
 	}
 	next := hold(t, s.locks, "order:7", "", lockmw.Policy{})
