@@ -334,12 +334,12 @@ func TestALockThatIsHeldForLongIsMarked(t *testing.T) {
 	}
 }
 
-// A key is whole while there is room for it, up to half of the row. A longer one is cut, and pushes nothing out.
+// A key is whole while the other columns leave it room, up to half of the row. A longer one is cut, and pushes nothing out.
 func TestKeysAreNotCutWhileThereIsRoom(t *testing.T) {
 	s := serve(t, lockadmin.WithForceRelease(anybody))
 	p := open(t, s.url)
 	p.live()
-	whole, long := "tenant:initech:"+strings.Repeat("w", 30), strings.Repeat("l", 300)
+	whole, long := "tenant:initech:"+strings.Repeat("w", 25), strings.Repeat("l", 300)
 	isCut := func(key string) bool {
 		return eval[bool](p, `(() => { const b = `+row(key)+`.querySelector(".key button"); return b.scrollWidth > b.clientWidth })()`)
 	}
@@ -352,6 +352,9 @@ func TestKeysAreNotCutWhileThereIsRoom(t *testing.T) {
 	p.until("the long one is there", row(long))
 	if isCut(whole) || !isCut(long) {
 		t.Errorf("the key of %d characters is cut: %v; that of %d: %v", len(whole), isCut(whole), len(long), isCut(long))
+	}
+	if eval[bool](p, `document.querySelector("#scroll").scrollWidth > document.querySelector("#scroll").clientWidth`) {
+		t.Error("the table is wider than its place")
 	}
 	for _, part := range []string{".by bdi", ".note bdi", ".age", ".left .ttl", ".do button"} {
 		if !eval[bool](p, `(() => { const box = `+row(long)+fmt.Sprintf(`.querySelector(%q)`, part)+`.getBoundingClientRect(); return box.width > 0 && box.right <= document.querySelector("#scroll").getBoundingClientRect().right })()`) {

@@ -119,7 +119,7 @@ func TestReadOnlyByDefault(t *testing.T) {
 			if eval[bool](p, `document.querySelector("#detail-release").checkVisibility()`) {
 				t.Error("it can be released where all about it is shown")
 			}
-			status := await[int](p, post(""))
+			status := promised[int](p, post(""))
 			if status != http.StatusMethodNotAllowed && status != http.StatusForbidden || !held(t, s.locks, "order:7") {
 				t.Errorf("%d; held: %v", status, held(t, s.locks, "order:7"))
 			}
@@ -147,11 +147,11 @@ func TestNoReleaseWithoutTheToken(t *testing.T) {
 	p := open(t, s.url)
 	p.until("the lock is there", row("order:7"))
 	for _, token := range []string{"", "AAAAAAAAAAAAAAAAAAAAAAAAAA"} {
-		if status := await[int](p, post(token)); status != http.StatusForbidden || !held(t, s.locks, "order:7") {
+		if status := promised[int](p, post(token)); status != http.StatusForbidden || !held(t, s.locks, "order:7") {
 			t.Errorf("with the token %q: %d; held: %v", token, status, held(t, s.locks, "order:7"))
 		}
 	}
-	if status := await[int](p, post(`document.querySelector("meta[name=lockadmin-token]").content`)); status != http.StatusOK || held(t, s.locks, "order:7") {
+	if status := promised[int](p, post(`document.querySelector("meta[name=lockadmin-token]").content`)); status != http.StatusOK || held(t, s.locks, "order:7") {
 		t.Errorf("with its own: %d; held: %v", status, held(t, s.locks, "order:7"))
 	}
 }
@@ -177,7 +177,7 @@ func TestAnotherOriginCanDoNothing(t *testing.T) {
 		p.foreign.Store(true)
 		p.run(chromedp.Navigate(origin))
 		outcome := func(request string) string {
-			return await[string](p, fmt.Sprintf(`(async () => { try { const r = await fetch(%q, %s); return r.type + " " + (await r.text()).length; } catch (e) { return e.name; } })()`, s.url, request))
+			return promised[string](p, fmt.Sprintf(`(async () => { try { const r = await fetch(%q, %s); return r.type + " " + (await r.text()).length; } catch (e) { return e.name; } })()`, s.url, request))
 		}
 		body := `body: JSON.stringify({key: "order:7", holders: ` + holders + `})`
 		for what, request := range map[string]string{
@@ -207,7 +207,7 @@ func TestTheConsoleIsInNoFrame(t *testing.T) {
 	p.live()
 	p.foreign.Store(true) // the browser complains of the frame
 	p.run(chromedp.Navigate(s.server.URL + "/frame"))
-	seen := await[string](p, fmt.Sprintf(`new Promise((done) => {
+	seen := promised[string](p, fmt.Sprintf(`new Promise((done) => {
 		const frame = document.createElement("iframe");
 		frame.onload = () => { try { done("read: " + frame.contentDocument.title); } catch (e) { done(e.name); } };
 		frame.src = %q;
