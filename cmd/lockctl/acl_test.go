@@ -68,7 +68,7 @@ type onCall struct {
 func newOnCall(t *testing.T, client redis.UniversalClient, servers []*redistest.Server, flags ...string) *onCall {
 	t.Helper()
 	o := &onCall{T: t, servers: servers, client: client, service: locker(t, client)}
-	o.flags = append(flags, "--redis", "redis://oncall:password@"+servers[0].Addr()+"?client_name=lockctl")
+	o.flags = append([]string{"--redis", "redis://oncall:password@" + servers[0].Addr() + "?client_name=lockctl"}, flags...)
 	o.do("CONFIG", "SET", "appendonly", "yes", "maxmemory", "1gb") // so that doctor has no advice
 	return o
 }
