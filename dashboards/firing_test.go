@@ -230,6 +230,14 @@ var scenes = map[string]scene{
 		},
 	},
 
+	"an operator only has a lock tried": {
+		map[string]string{"LockmwInShadow": "trial"},
+		func(ctx context.Context, s *service) {
+			s.set(`{"*/trial": {"shadow": true}}`)
+			often(ctx, 100*time.Millisecond, func() { s.hold(ctx, "trial", lockmw.Policy{Name: "trial"}, 0) })
+		},
+	},
+
 	"an operator switches locks off": {
 		map[string]string{"LockmwOff": "off"},
 		func(ctx context.Context, s *service) {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -385,6 +387,43 @@ func TestALeaseInShadowPassesAndIsTold(t *testing.T) {
 	b.wants()
 	if e := b.wantsTold(lockmw.EventUnfenced); e.Key != "order:42" || e.Err != nil {
 		t.Errorf("told is %+v", e)
+	}
+}
+
+// Work that runs without its lock because a live setting says off is no trial: others may be at work, so its writes are refused unless the code allows them.
+func TestALeaseThatIsSwitchedOffIsRefusedUnlessAllowed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.WriteFile(file, []byte(`{"*/off": {"off": true}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff())
+	off := lockmw.Policy{Name: "off"}
+	kept, one, several := b.acquire("kept", lockmw.Policy{Name: "kept"}), b.acquire("42", off), b.acquireAll(off, "43", "44")
+	for _, tc := range []struct {
+		lease *lockmw.Lease
+		told  int
+	}{{one, 1}, {several, 2}} {
+		if err := b.guard(fence.Postgres, kept, tc.lease); !errors.Is(err, fence.ErrUnfenced) {
+			t.Errorf("%v: err = %v, want ErrUnfenced", tc.lease, err)
+		}
+		b.wants()
+		if err := b.guard(fence.Postgres.AllowUnfenced(), kept, tc.lease); err != nil {
+			t.Errorf("%v: with AllowUnfenced: %v", tc.lease, err)
+		}
+		b.wants(fmt.Sprintf(`INSERT INTO "lock:{kept}" %d`, kept.Fence()))
+		for range tc.told {
+			if e := b.wantsTold(lockmw.EventUnfenced); !strings.HasPrefix(e.Key, "4") || e.Name != "off" {
+				t.Errorf("%v: told is %+v", tc.lease, e)
+			}
+		}
+	}
+	reader := b.acquire("45", lockmw.Policy{Name: "off", Mode: lockmw.Shared})
+	if err := b.guard(fence.Postgres.AllowUnfenced(), reader); err == nil || !strings.Contains(err.Error(), "others may hold the lock") {
+		t.Errorf("a reader: err = %v", err)
+	}
+	b.wants()
+	if len(b.told) != 0 {
+		t.Errorf("told is %+v too", <-b.told)
 	}
 }
 

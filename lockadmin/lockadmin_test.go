@@ -346,7 +346,7 @@ func TestTheStreamTellsOfLiveSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"*/pay": {"off": true, "until": "` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano) + `", "author": "ada", "reason": "INC-42"}, "*/m*": {"maxHold": "1s"}}`)
+	write(`{"*/pay": {"off": true, "until": "` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano) + `", "author": "ada", "reason": "INC-42"}, "*/m*": {"maxHold": "1s"}, "*/late": {"off": true}}`)
 	locks, err := lockmw.New(redistest.Embedded(t).Client(t), lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff(),
 		lockmw.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -356,7 +356,7 @@ func TestTheStreamTellsOfLiveSettings(t *testing.T) {
 	hold(t, locks, "k", "", lockmw.Policy{Name: "pay"})
 	hold(t, locks, "l", "", lockmw.Policy{Name: "mail", MinHold: time.Minute})
 	page := follow(t, serve(t, lockadmin.Handler(locks)).URL)
-	page.await("settings", func() bool { return page.last.Settings != nil && len(*page.last.Settings) == 2 })
+	page.await("settings", func() bool { return page.last.Settings != nil && len(*page.last.Settings) == 3 })
 	for _, s := range *page.last.Settings {
 		switch s.Pattern {
 		case "*/pay":
@@ -366,6 +366,10 @@ func TestTheStreamTellsOfLiveSettings(t *testing.T) {
 		case "*/m*":
 			if s.Off || s.Names != nil || len(s.Refused) != 1 || !strings.Contains(s.Refused[0], "MinHold") {
 				t.Errorf("%+v", s)
+			}
+		case "*/late":
+			if s.Off || s.Names != nil || s.Refused != nil || s.Change != "off=true" {
+				t.Errorf("nobody has used the name: %+v", s)
 			}
 		default:
 			t.Errorf("%+v", s)
@@ -378,6 +382,10 @@ func TestTheStreamTellsOfLiveSettings(t *testing.T) {
 	if page.settings != told {
 		t.Error("what has not changed is told again")
 	}
+	hold(t, locks, "m", "", lockmw.Policy{Name: "late"})
+	page.await("that the first call of a name is off", func() bool {
+		return page.last.Settings != nil && (*page.last.Settings)[0].Pattern == "*/late" && (*page.last.Settings)[0].Off
+	})
 	write(`{}`)
 	page.await("that there are none", func() bool { return page.last.Settings != nil && len(*page.last.Settings) == 0 })
 }

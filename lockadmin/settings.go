@@ -19,7 +19,7 @@ type setting struct {
 	Source  string   `json:"source,omitempty"` // empty: it stands for those that are not told
 	Author  string   `json:"author,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
-	Off     bool     `json:"off,omitzero"`
+	Off     bool     `json:"off,omitzero"`      // work of Names runs without its lock by it
 	Since   int64    `json:"since,omitzero"`    // milliseconds since 1970, by this process's clock
 	Ends    int64    `json:"ends,omitzero"`     // 0: it has no end
 	Names   []string `json:"names,omitempty"`   // to whose policies it applies

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/kit/internal/test/redistest"
@@ -63,4 +65,137 @@ func TestMistakesAreLoggedWithoutALogger(t *testing.T) {
 			t.Errorf("%s: logged %q, want %q", tc.name, got, tc.want)
 		}
 	}
+}
+
+// withoutLogger opens a Locker of the service shop that is given no logger, and returns what it logs.
+func withoutLogger(t *testing.T, m *redistest.Mini, opts ...lockmw.Option) (*lockmw.Locker, *journal) {
+	t.Helper()
+	before, log := slog.Default(), new(journal)
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	defer slog.SetDefault(before) // New has looked at it
+	l, err := lockmw.New(m.Client(t), append([]lockmw.Option{lockmw.WithService("shop")}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(over()) })
+	return l, log
+}
+
+// Who has given no logger is told, once, that a file of settings does not apply until somebody mends it; and nothing where it applies.
+func TestAFileThatDoesNotApplyIsLoggedWithoutALogger(t *testing.T) {
+	const none, folder = "none", "folder"
+	for _, tc := range []struct {
+		text string // of the file
+		want []string
+	}{
+		{none, []string{"level=WARN", "settings cannot be read", "no such file"}},
+		{folder, []string{"level=WARN", "settings cannot be read", "no regular file"}},
+		{`{"shop/pay": {"wait"`, []string{"level=ERROR", "cannot be read"}},
+		{`{"shop/pay": {"off": true}}`, []string{"level=WARN", "shop/pay", "AllowOff"}},
+		{`{"shop/pay": {"ttl": "4s"}}`, []string{"level=WARN", "does not fit", "name=pay"}},
+		{`{"shop/pay": {"wait": "3s"}, "shop/other": {"ttl": "4s"}}`, nil},
+	} {
+		t.Run(tc.text, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newSettingsDir(t, tc.text)
+				path := d.file()
+				switch tc.text {
+				case none:
+					path += ".other"
+				case folder:
+					path = d.path
+				}
+				m, source := redistest.InMemory(t), lockmw.WithSettings(lockmw.SettingsFile(path))
+				l, log := withoutLogger(t, m, source)
+				silenced, silence := withoutLogger(t, m, source, lockmw.WithLogger(slog.New(slog.DiscardHandler)))
+				for range 2 {
+					lockmw.Adjust(l, lockmw.Policy{Name: "pay"})
+					lockmw.Adjust(silenced, lockmw.Policy{Name: "pay"})
+					looked()
+				}
+				if n := log.count(); n != min(len(tc.want), 1) || log.count(tc.want...) != n {
+					t.Errorf("want a line with %q, the log:\n%s", tc.want, log.text.String())
+				}
+				if silence.count() != 0 {
+					t.Errorf("a log that was silenced:\n%s", silence.text.String())
+				}
+				if tc.text != none {
+					return
+				}
+				if err := os.WriteFile(path, []byte(`{}`), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				looked()
+				if log.count() != 2 || log.count("settings can be read again") != 1 {
+					t.Errorf("with the file, the log:\n%s", log.text.String())
+				}
+			})
+		})
+	}
+}
+
+// Of a lot of settings that the program does not allow the first are named, and it is told that there are more.
+func TestALotThatIsNotAllowedIsLoggedWithoutALogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []string
+		for i := range 30 {
+			all = append(all, fmt.Sprintf("%q: {%q: true}", fmt.Sprint("shop/p", i), "off"))
+		}
+		d := newSettingsDir(t, "{"+strings.Join(all, ",")+"}")
+		_, log := withoutLogger(t, redistest.InMemory(t), lockmw.WithSettings(lockmw.SettingsFile(d.file())))
+		looked()
+		if log.count("AllowOff", "setting=shop/p") != 20 || log.count("AllowOff", "number=10") != 1 || log.count() != 21 {
+			t.Errorf("the log:\n%s", log.text.String())
+		}
+		d.write(`{}`)
+		looked()
+		if log.count() != 21 {
+			t.Errorf("when they are gone, the log:\n%s", log.text.String())
+		}
+	})
+}
+
+// Of settings in Redis, a missing right and an entry that cannot be used are logged without a logger. That Redis is away is not: that is nothing
+// about settings.
+func TestSettingsInRedisThatDoNotApplyAreLoggedWithoutALogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.InMemory(t)
+		l, log := withoutLogger(t, m, lockmw.WithSettings(lockmw.SettingsInRedis()), lockmw.AllowOff())
+		put(t, l, "shop/pay", `{"shadow":"true"}`)
+		said := func(lines int, parts ...string) {
+			t.Helper()
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			if n := log.count(); n != lines || n > 0 && log.count(parts...) != 1 {
+				t.Errorf("%d lines, want %d, and %q:\n%s", n, lines, parts, log.text.String())
+			}
+		}
+		said(0)
+		m.SetError("LOADING Redis is loading the dataset in memory")
+		said(0)
+		m.SetError("")
+		said(0)
+		m.SetError("NOPERM User locks has no permissions to run the 'hgetall' command")
+		said(1, "level=WARN", "settings cannot be read", "docs/redis.md", "still_shadow=[shop/pay]")
+		m.SetError("")
+		said(2, "settings can be read again")
+		put(t, l, "shop/pay", `nonsense`)
+		said(3, "level=WARN", "shop/pay", "changes nothing")
+	})
+}
+
+// Work that runs without its lock is logged also where nobody has given a logger, at its begin and every minute.
+func TestOffIsLoggedWithoutALogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSettingsDir(t, `{"shop/pay": {"off": true, "author": "ada", "reason": "INC-42"}}`)
+		l, log := withoutLogger(t, redistest.InMemory(t), lockmw.WithSettings(lockmw.SettingsFile(d.file())), lockmw.AllowOff())
+		mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"}))
+		for minute := range 3 {
+			synctest.Wait()
+			if n := log.count("level=ERROR", "OFF", "names=[pay]", "author=ada", "because=INC-42"); n != minute+1 || log.count() != n {
+				t.Errorf("after %d minutes, the log:\n%s", minute, log.text.String())
+			}
+			time.Sleep(time.Minute + time.Second)
+		}
+	})
 }

@@ -37,8 +37,8 @@ func TestUnusableClientsAreRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestANamespaceMayBeginAsTheLibraryIsCalled(t *testing.T) {
-	for _, ns := range []string{"lockmw2", "lockmw-shop", "shop:lockmw"} {
+func TestANamespaceMayBeCalledNearlyAsWhatIsReserved(t *testing.T) {
+	for _, ns := range []string{"lockmw2", "lockmw-shop", "shop:lockmw", "shadow", "shop-shadow", "shop:shadows", "shop:shadow:1"} {
 		testenv.Open(t, redistest.Embedded(t).Client(t), lockmw.WithNamespace(ns))
 	}
 }
@@ -55,6 +55,7 @@ func TestBadOptionsAreRefusedWithTheReason(t *testing.T) {
 		{lockmw.WithNamespace(strings.Repeat("n", 129)), "WithNamespace: 129 bytes"},
 		{lockmw.WithNamespace("lockmw"), `WithNamespace: "lockmw": below lockmw lie the settings of all namespaces`},
 		{lockmw.WithNamespace("lockmw:settings"), `WithNamespace: "lockmw:settings": below lockmw`},
+		{lockmw.WithNamespace("shop:shadow"), `WithNamespace: "shop:shadow": there lie the locks of policies with Shadow of the namespace "shop"`},
 		{lockmw.WithLogger((*slog.Logger)(nil)), "WithLogger: the logger is nil"},
 		{lockmw.WithObserver(nil), "WithObserver: the observer is nil"},
 		{lockmw.WithMaxWaiters(0, 5), "WithMaxWaiters: perKey is 0"},

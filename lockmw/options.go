@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/report"
 )
 
@@ -29,7 +30,7 @@ type options struct {
 	namespace           string
 	instance            string
 	note                func(context.Context) string
-	logger              *slog.Logger // nil: mistakes of the program and uncertain work go to slog.Default()
+	logger              *slog.Logger // nil: what somebody has to look at goes to slog.Default()
 	observers           []func(context.Context, Event)
 	readers             []func(read func() Stats) (stop func())
 	reports             *report.Queue // has the lines of logger
@@ -66,10 +67,21 @@ func gather(opts []Option) (options, error) {
 // Redis key "<ns>:{<prefix><k>}". Lockers exclude each other only within one namespace. ns is
 // 1 to 128 bytes without braces and control characters. The default is "lock".
 //
-// The namespace "<ns>:shadow" is for policies with Shadow. The name "lockmw", and every name
-// that begins with "lockmw:", is refused. The settings of all namespaces lie there
-// (SettingsInRedis). A service may write below its own namespace, and must not write those.
+// A name that ends with ":shadow" is refused: in "<ns>:shadow" lie the locks of policies with
+// Shadow of the namespace ns. The name "lockmw", and every name that begins with "lockmw:", is
+// refused, too. The settings of all namespaces lie there (SettingsInRedis). A service may write
+// below its own namespace, and must not write those.
 func WithNamespace(ns string) Option {
+	return func(o *options) error {
+		if of, reserved := strings.CutSuffix(ns, redisstore.ShadowEnd); reserved {
+			return fmt.Errorf("WithNamespace: %q: there lie the locks of policies with Shadow of the namespace %q, which would be in each other's way; take another name", ns, of)
+		}
+		return lookInto(ns)(o)
+	}
+}
+
+// lookInto is WithNamespace, and also takes the namespace of policies with Shadow: for an operator who looks at their locks.
+func lookInto(ns string) Option {
 	return func(o *options) error {
 		if ns == "" {
 			return fmt.Errorf("WithNamespace: empty: the keys would lie between other programs' keys")
@@ -158,7 +170,11 @@ func WithNote(note func(ctx context.Context) string) Option {
 //   - uncertain work: refusals with CodeIdempotencyUncertain, one line for each work;
 //   - policies with Shadow, one line a minute for each Name, for 20 Names at most, and one that
 //     says that there are more;
-//   - settings that say off, in the same way, and a SettingsFile that cannot be read.
+//   - settings that say off, in the same way;
+//   - settings that do not apply until somebody mends it: a SettingsFile that cannot be read, a
+//     right to read SettingsInRedis that is missing, and an entry that cannot be used, that the
+//     program does not allow (AllowOff), or that does not fit a policy. That Redis is away is not
+//     logged.
 //
 // These lines go to the logger that is slog.Default() when New is called. To silence them too,
 // give WithLogger a logger over slog.DiscardHandler.

@@ -139,6 +139,13 @@ func TestPingCountsTheReplicasThatAreToConfirm(t *testing.T) {
 	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "0 replicas") {
 		t.Errorf("Ping = %v, want that there are no replicas", err)
 	}
+	follow(t, replica, master)
+	await.Within(t, time.Minute, "the replica is there", func() bool { return l.Ping(context.Background()) == nil })
+}
+
+// follow makes a server a replica of another one.
+func follow(t *testing.T, replica, master *redistest.Server) {
+	t.Helper()
 	host, port, err := net.SplitHostPort(master.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +153,45 @@ func TestPingCountsTheReplicasThatAreToConfirm(t *testing.T) {
 	if err := replica.Client(t).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
-	await.Within(t, time.Minute, "the replica is there", func() bool { return l.Ping(context.Background()) == nil })
+}
+
+// A user who may not run WAIT has no lock that replicas are to confirm: Ping of such a Locker says so. Others have their locks, and Ping returns nil.
+func TestPingTellsThatTheUserMayNotRunWait(t *testing.T) {
+	master, replica := redistest.Real(t), redistest.Real(t)
+	admin := master.Client(t)
+	follow(t, replica, master)
+	acks := lockmw.WithReplicaAcks(1, 500*time.Millisecond)
+	all := testenv.Open(t, admin, acks)
+	await.Within(t, time.Minute, "the replica is there", func() bool { return all.Ping(context.Background()) == nil })
+	user := func(o *redis.Options) { o.Username, o.Password = "locks", "secret" }
+	may := func(wait string) {
+		t.Helper()
+		if err := admin.Do(t.Context(), "ACL", "SETUSER", "locks", "on", ">secret", "~lock:*", "&lock:grants:*", "+@all", wait).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	may("-wait")
+	confirmed, plain := testenv.Open(t, master.Client(t, user), acks), testenv.Open(t, master.Client(t, user))
+	err := confirmed.Ping(context.Background())
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), `may not run WAIT, see "A user for locks" in lockmw's docs/redis.md: no replica can confirm a lock`) {
+		t.Errorf("Ping = %v, want that the user may not run WAIT", err)
+	}
+	if report, err := confirmed.Doctor(context.Background()); err != nil || report.Worst() != lockmw.SeverityError {
+		t.Errorf("Doctor = %+v, %v, want an error", report, err)
+	}
+	if err := confirmed.WithLock(context.Background(), "a", lockmw.Policy{}, held); !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("the lock is given: %v", err)
+	}
+	if err := plain.Ping(context.Background()); err != nil {
+		t.Errorf("Ping of a Locker that asks no replica = %v", err)
+	}
+	if report, err := plain.Doctor(context.Background()); err != nil || report.Worst() != lockmw.SeverityOK {
+		t.Errorf("Doctor of a Locker that asks no replica = %+v, %v", report, err)
+	}
+	may("+wait")
+	if err := confirmed.Ping(context.Background()); err != nil {
+		t.Errorf("Ping = %v, though the user may run WAIT now", err)
+	}
 }
 
 func TestPingOfAQuorum(t *testing.T) {

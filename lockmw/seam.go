@@ -29,6 +29,7 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 		}
 		return newLocker(s, o)
 	}
+	seam.LookInto = func(namespace string) any { return lookInto(namespace) }
 	seam.RenewNow = func(locker any, key string) { locker.(*Locker).renewNow(key) }
 	seam.Warn = func(locker any, ctx context.Context, p any, text string) {
 		locker.(*Locker).warn(ctx, p.(Policy), text)

@@ -163,7 +163,7 @@ type Setting struct {
 	Source  string    `json:"source"`          // file or redis
 	Author  string    `json:"author,omitzero"` // who has set it, as they say
 	Reason  string    `json:"reason,omitzero"` // why, as they say
-	Off     bool      `json:"off,omitzero"`    // work runs without its lock
+	Off     bool      `json:"off,omitzero"`    // work of Names runs without its lock by it. In events: it says off, for what it fits
 	Since   time.Time `json:"since,omitzero"`  // since when this process knows it
 	Ends    time.Time `json:"ends,omitzero"`   // the zero time: it has no end
 

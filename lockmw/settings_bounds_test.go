@@ -1,6 +1,7 @@
 package lockmw_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,6 +52,37 @@ func TestASettingForNobodyIsToldAsSuch(t *testing.T) {
 		looked()
 		if log.count("cannot be read", "still_off=[shop/pay]") != 1 {
 			t.Errorf("a file that is broken: the log does not say what is still off:\n%s", log.text.String())
+		}
+	}, lockmw.AllowOff())
+}
+
+// A setting is told as off where work runs without its lock by it. It is not for a misspelt name, for one that was not used yet, for work that ignores
+// off, or where another field does not fit.
+func TestOffIsToldOfWorkThatRunsWithoutItsLockAlone(t *testing.T) {
+	const text = `{"shop/pay": {"off": true}, "shop/pya": {"off": true}, "shop/report": {"off": true}, "shop/mail": {"off": true, "ttl": "4s"}, "shop/late": {"off": true}}`
+	inFile(t, text, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+		off := func() (patterns []string) {
+			for _, s := range settingsOf(l) {
+				if s.Off {
+					patterns = append(patterns, s.Pattern)
+				}
+			}
+			return patterns
+		}
+		if got := off(); got != nil {
+			t.Errorf("before the first call, %q are told as off", got)
+		}
+		mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{Name: "pay"}))
+		mustRelease(t, mustAcquire(t, l, "b", lockmw.Policy{Name: "mail"}))
+		if _, _, err := lockmw.Do(t.Context(), l, "c", lockmw.Flight{Policy: lockmw.Policy{Name: "report"}}, func(context.Context) (int, error) { return 0, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got := off(); !slices.Equal(got, []string{"shop/pay"}) || !slices.Equal(l.Stats().Settings.Off, []string{"pay"}) {
+			t.Errorf("%q are told as off, and Stats have %q", got, l.Stats().Settings.Off)
+		}
+		mustRelease(t, mustAcquire(t, l, "d", lockmw.Policy{Name: "late"}))
+		if got := off(); !slices.Equal(got, []string{"shop/late", "shop/pay"}) {
+			t.Errorf("with the first call of another name, %q are told as off", got)
 		}
 	}, lockmw.AllowOff())
 }
@@ -226,8 +258,8 @@ func TestMoreNamesThatAreOffThanAreRememberedAreTold(t *testing.T) {
 			}
 		}
 		for _, s := range settingsOf(l) {
-			if !s.MoreNames {
-				t.Errorf("%s has no more names", s.Pattern)
+			if !s.MoreNames || !s.Off {
+				t.Errorf("%s has no more names, or is not off: %v", s.Pattern, s.Off)
 			}
 		}
 		d.write(`{"shop/c*": {"off": true}}`)

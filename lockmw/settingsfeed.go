@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"syscall"
 	"time"
@@ -178,7 +179,7 @@ func (k *settingsKeeper) cannotRead(f *feed, err error) {
 	}
 	f.fault, f.lasting = err.Error(), f.lasting || lasting
 	attrs := append([]any{"source", f.kind, "error", err}, k.still(f)...)
-	k.locker.log.Warn("lockmw: settings cannot be read; those that are known stay until they end", attrs...)
+	k.logOf(f).Warn("lockmw: settings cannot be read; those that are known stay until they end", attrs...)
 }
 
 // still returns what the log says of the settings of a source that have work run without its lock.
@@ -205,9 +206,18 @@ func (k *settingsKeeper) still(f *feed) (attrs []any) {
 // canRead notes that a source was read, and logs it where the log says that it cannot be.
 func (k *settingsKeeper) canRead(f *feed) {
 	if f.fault != "" {
+		k.logOf(f).Info("lockmw: settings can be read again", "source", f.kind)
 		f.fault, f.lasting = "", false
-		k.locker.log.Info("lockmw: settings can be read again", "source", f.kind)
 	}
+}
+
+// logOf is the log that is told that a source cannot be read, and that it can be again. Where that lasts until somebody mends it, it is told also
+// where nobody has given a logger. That Redis is away is nothing about settings: it passes, and then they are read.
+func (k *settingsKeeper) logOf(f *feed) *slog.Logger {
+	if f.kind == fromFile || f.lasting {
+		return k.loud
+	}
+	return k.locker.log
 }
 
 // readAgain notes that a source says what it said before.

@@ -42,6 +42,7 @@ const (
 // A settingsKeeper has the settings of a Locker: what the sources have said last, and the table of what applies.
 type settingsKeeper struct {
 	locker  *Locker
+	loud    *slog.Logger // for what somebody has to mend: it logs also where nobody has given a logger
 	service string
 	mayOff  bool
 	table   atomic.Pointer[settingsTable] // never nil
@@ -64,7 +65,7 @@ func newSettingsKeeper(l *Locker, o options) *settingsKeeper {
 		return nil
 	}
 	k := &settingsKeeper{
-		locker: l, service: o.service, mayOff: o.allowsOff,
+		locker: l, loud: l.reports.Shouting(), service: o.service, mayOff: o.allowsOff,
 		hints: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
@@ -216,14 +217,14 @@ func (k *settingsKeeper) breaks(f *feed, broken map[string]string, known map[set
 		}
 		why := store.Beginning(broken[name], store.MostOfReason)
 		if f.broken[name] != why {
-			k.locker.log.Warn("lockmw: a setting cannot be used, and changes nothing", "setting", name, "source", f.kind, "reason", why)
+			k.loud.Warn("lockmw: a setting cannot be used, and changes nothing", "setting", name, "source", f.kind, "reason", why)
 		}
 		kept[name] = why
 	}
 	if more := len(broken) - len(kept); more > 0 {
 		kept[andMore] = fmt.Sprintf("%d more cannot be used", more)
 		if f.broken[andMore] != kept[andMore] {
-			k.locker.log.Warn("lockmw: further settings cannot be used, and change nothing", "source", f.kind, "number", more)
+			k.loud.Warn("lockmw: further settings cannot be used, and change nothing", "source", f.kind, "number", more)
 		}
 	}
 	return kept
@@ -259,32 +260,43 @@ func (k *settingsKeeper) refresh(now time.Time) {
 
 // tellAll tells of the settings of a table that are in all and not in but; the log of the first ones by name.
 func (k *settingsKeeper) tellAll(kind EventKind, t *settingsTable, all, but []*liveSetting) {
-	n, names := 0, t.names((*verdict).applies)
+	n, denied, names := 0, 0, t.names((*verdict).applies)
 	for _, live := range all {
 		if slices.Contains(but, live) {
 			continue
 		}
 		if n++; n <= mostToldSettings {
-			level, text := slog.LevelInfo, "lockmw: a setting applies from now on"
-			switch {
-			case kind == EventSettingEnded:
-				text = "lockmw: a setting applies no more"
-			case live.denied:
-				level, text = slog.LevelWarn, "lockmw: a setting would have work run without its lock, which the program does not allow (AllowOff): it changes nothing"
-			case len(names[live]) == 0 && len(live.refused) > 0:
-				text = "lockmw: a setting is known, and fits none of the policies that it is for"
-			case len(names[live]) == 0:
-				text = "lockmw: a setting is known, and applies to none of the names that were used so far"
-			}
-			k.locker.log.Log(context.Background(), level, text, append(k.attrs(live), "names", settings.First(names[live], t.more[live]))...)
+			log, level, text := k.line(kind, live, len(names[live]) > 0)
+			log.Log(context.Background(), level, text, append(k.attrs(live), "names", settings.First(names[live], t.more[live]))...)
 		}
-		if live.denied { // it neither begins nor ends
-			continue
+		switch {
+		case !live.denied:
+			k.locker.tellLater(context.Background(), Event{Kind: kind, Setting: new(live.setting())})
+		case n > mostToldSettings && kind == EventSettingBegan: // it neither begins nor ends, but somebody has to mend it
+			denied++
 		}
-		k.locker.tellLater(context.Background(), Event{Kind: kind, Setting: new(live.setting())})
 	}
 	if n > mostToldSettings {
 		k.locker.log.Info("lockmw: further settings begin or have ended", "number", n-mostToldSettings)
+	}
+	if denied > 0 {
+		k.loud.Warn("lockmw: further settings would have work run without its lock, which the program does not allow (AllowOff): they change nothing", "number", denied)
+	}
+}
+
+// line returns what the log says of a setting that begins or has ended, and which log. applies says that there is a name to which it applies.
+func (k *settingsKeeper) line(kind EventKind, live *liveSetting, applies bool) (log *slog.Logger, level slog.Level, text string) {
+	switch {
+	case kind == EventSettingEnded:
+		return k.locker.log, slog.LevelInfo, "lockmw: a setting applies no more"
+	case live.denied:
+		return k.loud, slog.LevelWarn, "lockmw: a setting would have work run without its lock, which the program does not allow (AllowOff): it changes nothing"
+	case applies:
+		return k.locker.log, slog.LevelInfo, "lockmw: a setting applies from now on"
+	case len(live.refused) > 0:
+		return k.locker.log, slog.LevelInfo, "lockmw: a setting is known, and fits none of the policies that it is for"
+	default:
+		return k.locker.log, slog.LevelInfo, "lockmw: a setting is known, and applies to none of the names that were used so far"
 	}
 }
 
@@ -329,7 +341,7 @@ func (k *settingsKeeper) attrs(live *liveSetting) []any {
 	return attrs
 }
 
-// setting is what is told of a setting.
+// setting is what is told of a setting. Off says what its entry says: whether there is work that it is for, list knows.
 func (s *liveSetting) setting() Setting {
 	return Setting{
 		Pattern: s.pattern.String(), Change: s.entry.Change.String(), Source: s.source,
@@ -406,10 +418,11 @@ func (k *settingsKeeper) list() (all []Setting) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.table.Load()
-	applies := t.names((*verdict).applies)
+	applies, off := t.names((*verdict).applies), t.names((*verdict).isOff)
 	for _, live := range t.lives {
 		s := live.setting()
 		s.Names, s.MoreNames, s.Refused = applies[live], t.more[live], slices.Clone(live.refused)
+		s.Off = len(off[live]) > 0 || t.more[live]
 		all = append(all, s)
 	}
 	for _, f := range k.feeds {

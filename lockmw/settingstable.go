@@ -364,11 +364,11 @@ func (k *settingsKeeper) refuse(live *liveSetting, p *Policy, err error) {
 		return
 	case len(live.refused) == mostSettingRefusals:
 		live.refused = append(live.refused, "… and further policies")
-		k.locker.log.Warn("lockmw: a setting does not fit further policies, which stay as the program has them, and are not named",
+		k.loud.Warn("lockmw: a setting does not fit further policies, which stay as the program has them, and are not named",
 			"setting", live.pattern.String(), "change", live.entry.Change.String(), "source", live.source)
 		return
 	}
 	live.refused = append(live.refused, text)
-	k.locker.log.Warn("lockmw: a setting does not fit a policy, which stays as the program has it",
+	k.loud.Warn("lockmw: a setting does not fit a policy, which stays as the program has it",
 		"name", p.calledAs(), "setting", live.pattern.String(), "change", live.entry.Change.String(), "source", live.source, "reason", err)
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,15 +197,16 @@ func TestNoShadowWaitsForRedis(t *testing.T) {
 			tc.breaks(t, s, proxy)
 			const calls = 300
 			var with, without []time.Duration
+			began := time.Now()
 			for range calls {
-				began := time.Now()
+				from := time.Now()
 				mustRelease(t, mustAcquire(t, l, "k", p))
-				with = append(with, time.Since(began))
-				began = time.Now()
+				with = append(with, time.Since(from))
+				from = time.Now()
 				ctx, end := context.WithCancel(context.Background())
 				end()
 				<-ctx.Done()
-				without = append(without, time.Since(began))
+				without = append(without, time.Since(from))
 				time.Sleep(2 * time.Millisecond)
 			}
 			slices.Sort(with)
@@ -216,54 +219,82 @@ func TestNoShadowWaitsForRedis(t *testing.T) {
 			await.Within(t, 20*time.Second, "each call is told of", func() bool {
 				acquired, refused := len(seen.of(lockmw.EventShadowAcquired)), len(seen.of(lockmw.EventShadowRefused))
 				incomplete := len(seen.of(lockmw.EventShadowIncomplete)) // perhaps also the first call, which was just being given back
-				return incomplete >= calls || tc.known && acquired+refused > calls
+				// Where the machine stands still, Redis does not answer in time about some calls.
+				return incomplete >= calls || tc.known && (acquired+refused > calls || stoodStill(began) && acquired+refused+incomplete > calls)
 			})
 		})
 	}
 }
 
-// While half of the Lockers enforce and half are in shadow, those that enforce wait for each other alone, and forecasts say that they are mixed.
+// While half of the Lockers enforce and half are in shadow, those that enforce wait for each other alone, as without the others, and forecasts say
+// that they are mixed.
 func TestShadowsBesideThoseWhoEnforce(t *testing.T) {
 	t.Parallel()
+	const (
+		works  = 100 * time.Millisecond // in shadow: a call in whose way one of them is waits for about as long, or longer
+		margin = works / 2
+	)
 	c := redistest.Real(t).Client(t)
 	told, seen := new(events), new(events)
 	ns := lockmw.WithNamespace(redistest.Prefix(t))
 	enforces := []*lockmw.Locker{testenv.Open(t, c, seen.option(), ns), testenv.Open(t, c, seen.option(), ns)}
 	tries := []*lockmw.Locker{testenv.Open(t, c, told.option(), ns), testenv.Open(t, c, told.option(), ns)}
+
+	// enforce takes the lock 40 times, one after the other, and returns how long that takes half of the calls, and most of them.
+	enforce := func() (half, most time.Duration) {
+		var waits []time.Duration
+		for i := range 40 {
+			asked := time.Now()
+			lease := mustAcquire(t, enforces[i%2], "k", lockmw.Policy{TTL: 30 * time.Second, Wait: 20 * time.Second})
+			waits = append(waits, time.Since(asked))
+			time.Sleep(10 * time.Millisecond)
+			mustRelease(t, lease)
+		}
+		slices.Sort(waits)
+		return waits[len(waits)/2], waits[len(waits)*9/10]
+	}
+	began := time.Now()
+	halfAlone, mostAlone := enforce()
+
 	ctx, end := context.WithCancel(context.Background())
 	var shadows sync.WaitGroup
 	for i := range 6 { // the key is in shadow all the time
 		shadows.Go(func() {
 			for ctx.Err() == nil {
 				_ = tries[i%2].WithLock(ctx, "k", lockmw.Policy{Shadow: true, Wait: 100 * time.Millisecond}, func(context.Context) error {
-					time.Sleep(20 * time.Millisecond)
+					time.Sleep(works)
 					return nil
 				})
 			}
 		})
 	}
-	await.Within(t, 20*time.Second, "shadows have the virtual lock", func() bool { return len(told.of(lockmw.EventShadowAcquired)) > 5 })
-	for i := range 40 { // one after the other, each with one attempt: any shadow in their way would refuse one
-		lease := mustAcquire(t, enforces[i%2], "k", lockmw.Policy{TTL: 30 * time.Second})
-		time.Sleep(5 * time.Millisecond)
-		mustRelease(t, lease)
-	}
+	await.Until(t, "shadows have the virtual lock", func() bool { return len(told.of(lockmw.EventShadowAcquired)) > 5 })
+	half, most := enforce()
 	end()
 	shadows.Wait()
-	var waits []time.Duration
+
+	queued, again, mixed := 0, 0, 0
 	for _, e := range seen.of(lockmw.EventAcquired) {
-		waits = append(waits, e.Waited)
+		if e.Queued {
+			queued++
+		}
+		if e.Attempts > 1 {
+			again++
+		}
 	}
-	slices.Sort(waits)
-	mixed := 0
 	for _, e := range told.of(lockmw.EventShadowOverlap) {
 		if e.Mixed {
 			mixed++
 		}
 	}
-	t.Logf("those who enforce wait for %v (p50), %v at most; %d of %d overlaps are with them", waits[len(waits)/2], waits[len(waits)-1], mixed, len(told.of(lockmw.EventShadowOverlap)))
-	if refused := seen.of(lockmw.EventRefused); len(refused) > 0 && !stoodStill(time.Now().Add(-20*time.Second)) {
+	t.Logf("those who enforce have the lock in %v (p50) and %v (p90), and beside shadows in %v and %v; %d waited, %d asked again; %d of %d overlaps are with them",
+		halfAlone, mostAlone, half, most, queued, again, mixed, len(told.of(lockmw.EventShadowOverlap)))
+	if refused := seen.of(lockmw.EventRefused); len(refused) > 0 && !stoodStill(began) {
 		t.Errorf("those who enforce were refused: %+v", refused)
+	}
+	if half > halfAlone+margin || (most > mostAlone+margin || queued+again > 0) && !stoodStill(began) { // no pause of the machine holds up half of them
+		t.Errorf("those who enforce wait for %v (p50) and %v (p90) beside shadows, and for %v and %v without them; %d waited, and %d asked again",
+			half, most, halfAlone, mostAlone, queued, again)
 	}
 	for _, l := range tries {
 		if of := l.Stats().Names[""]; mixed == 0 || !of.Mixed || !of.Shadow {
@@ -272,12 +303,21 @@ func TestShadowsBesideThoseWhoEnforce(t *testing.T) {
 	}
 }
 
-// BenchmarkShadow is what a call in shadow costs its caller: its forecast is made beside it.
+// BenchmarkShadow is what a call in shadow costs its caller alone. On one processor, no forecast of a batch of calls is made before these are
+// over, and the clock stands until all are made.
 func BenchmarkShadow(b *testing.B) {
-	l := testenv.Open(b, redistest.Shared(b).Client(b), lockmw.WithNamespace(redistest.Prefix(b)))
+	var made atomic.Int64
+	l := testenv.Open(b, redistest.Shared(b).Client(b), lockmw.WithNamespace(redistest.Prefix(b)), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+		switch e.Kind {
+		case lockmw.EventShadowAcquired, lockmw.EventShadowRefused, lockmw.EventShadowIncomplete:
+			made.Add(1)
+		}
+	}))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	ctx, end := context.WithCancel(b.Context())
 	defer end()
 	p := lockmw.Policy{Shadow: true}
+	calls := int64(0)
 	b.ReportAllocs()
 	for b.Loop() {
 		_, lease, err := l.Acquire(ctx, "k", p)
@@ -285,5 +325,10 @@ func BenchmarkShadow(b *testing.B) {
 			b.Fatal(err)
 		}
 		_ = lease.Release(ctx)
+		if calls++; calls%500 == 0 { // far fewer than forecasts may be under way
+			b.StopTimer()
+			await.Within(b, time.Minute, "all forecasts are made", func() bool { return made.Load() >= calls })
+			b.StartTimer()
+		}
 	}
 }

@@ -78,6 +78,9 @@ func policySetCommand(f *flags) *cobra.Command {
 			if _, err := entry.Format(); err != nil { // before Redis is asked
 				return misused("%v", err)
 			}
+			if err := f.target.ofServices(); err != nil {
+				return err
+			}
 			locks, end, err := f.open()
 			if err != nil {
 				return err

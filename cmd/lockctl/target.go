@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -26,7 +29,7 @@ func (t *target) open() (*lockmw.Locker, func(), error) {
 	if err != nil {
 		return nil, nil, misused("%v", err)
 	}
-	locks, err := lockmw.New(client, lockmw.WithInstance("lockctl"), lockmw.WithNamespace(t.namespace))
+	locks, err := lockmw.New(client, lockmw.WithInstance("lockctl"), seam.LookInto(t.namespace).(lockmw.Option))
 	if err != nil {
 		_ = client.Close()
 		return nil, nil, misused("%s", said(err))
@@ -35,6 +38,14 @@ func (t *target) open() (*lockmw.Locker, func(), error) {
 		_ = locks.Close(ended()) // it holds nothing
 		_ = client.Close()
 	}, nil
+}
+
+// ofServices returns an error if no service can have the namespace.
+func (t *target) ofServices() error {
+	if of, in := strings.CutSuffix(t.namespace, redisstore.ShadowEnd); in {
+		return misused("in namespace %q lie the locks of policies in shadow: services read the settings of %q", t.namespace, of)
+	}
+	return nil
 }
 
 // ended returns a context that has ended: Close waits for nobody.

@@ -11,9 +11,9 @@ import (
 
 // Policies in shadow (lockmw.Policy.Shadow): the store of their locks, and what is noted of their work (lua/note.lua).
 
-// shadowEnd is what stands behind a namespace for the locks that are only in shadow. Whoever may use the keys "lock:*" may use
+// ShadowEnd is what stands behind a namespace for the locks that are only in shadow. Whoever may use the keys "lock:*" may use
 // those of "lock:shadow:{…}" as well. The channels are those of the namespace itself: only its lockers' names tell them apart.
-const shadowEnd = ":shadow"
+const ShadowEnd = ":shadow"
 
 // worksEnd is the end of the key of the works.
 const worksEnd = "}:works"

@@ -81,7 +81,7 @@ func New(client redis.UniversalClient, namespace, name string) (*Store, error) {
 		return nil, err
 	}
 	s.shadow = func() (*Store, error) {
-		beside, err := storeOf(client, namespace+shadowEnd, namespace, name)
+		beside, err := storeOf(client, namespace+ShadowEnd, namespace, name)
 		if err == nil {
 			beside.shadowed = namespace
 		}

@@ -22,6 +22,9 @@ const DefaultMaxAnswer = 32 << 10
 // one is wrong.
 var NewLocker func(s store.Store, opts ...any) any
 
+// LookInto returns a lockmw.Option that is WithNamespace, and also takes the namespace of policies with Shadow: for who looks at locks, and takes none.
+var LookInto func(namespace string) any
+
 // RenewNow has the *lockmw.Locker locker renew its leases of key (with prefix)
 // at once, so that one that was lost is told without waiting for its turn.
 var RenewNow func(locker any, key string)

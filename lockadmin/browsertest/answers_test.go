@@ -186,7 +186,7 @@ func TestNobodyResolvesByDefault(t *testing.T) {
 			if eval[bool](p, `document.querySelector("#detail-resolve").checkVisibility()`) {
 				t.Error("it can be resolved")
 			}
-			status := await[int](p, `send({key: "pay:7", work: "`+work+`", as: "again"}, "").then((said) => said.ok ? 200 : 0)`)
+			status := promised[int](p, `send({key: "pay:7", work: "`+work+`", as: "again"}, "").then((said) => said.ok ? 200 : 0)`)
 			if is := left(t, s.locks, "7"); status != 0 || is.Work != work {
 				t.Errorf("%d; %+v is left", status, is)
 			}

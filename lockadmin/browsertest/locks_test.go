@@ -290,14 +290,75 @@ func TestOnAPhone(t *testing.T) {
 	if wide := eval[[]string](p, `[...document.querySelectorAll("body *")].filter((e) => e.getClientRects().length && !e.closest(".sr, thead") && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + "." + e.className)`); len(wide) > 0 {
 		t.Errorf("too wide: %q", wide)
 	}
-	for _, part := range []string{".key button", ".waiting .badge", ".by bdi", ".age", ".left .ttl", ".do button"} {
+	for _, part := range []string{".key button", ".waiting .badge", ".by bdi", ".note bdi", ".age", ".left .ttl", ".do button"} {
 		if !eval[bool](p, row("order:4711")+fmt.Sprintf(`.querySelector(%q).checkVisibility()`, part)) {
 			t.Errorf("no %s", part)
 		}
+	}
+	// The note has a line of its own, in which nothing cuts it.
+	if !eval[bool](p, `(() => { const row = `+row("order:4711")+`, note = row.querySelector("td.note"); return note.innerText === "POST /orders/4711/pay" && note.scrollWidth <= note.clientWidth && note.getBoundingClientRect().top >= row.querySelector("td.by").getBoundingClientRect().bottom - 1 })()`) {
+		t.Errorf("the note is not whole: %s", p.text())
 	}
 	if eval[bool](p, `document.querySelector("#incidents").checkVisibility()`) {
 		t.Error("what was refused takes the place of the locks")
 	}
 	p.run(chromedp.Click(chromedp.CSS("#past summary")))
 	p.until("what was refused", `document.querySelector("#incidents").checkVisibility() && /report:daily/.test(document.querySelector("#incidents").innerText)`)
+}
+
+// A lock that was held for ten TTLs is marked, and no other one.
+func TestALockThatIsHeldForLongIsMarked(t *testing.T) {
+	s := serve(t)
+	p := open(t, s.url)
+	p.live()
+	hold(t, s.locks, "order:1", "", lockmw.Policy{TTL: time.Minute})
+	client := s.redis.Client(t)
+	for key, held := range map[string]time.Duration{"export:7": time.Hour, "export:8": time.Minute} {
+		holder := fmt.Sprintf("export-5c9d-3kqh2vwz7c.63c03c07-1a2b-4c3d-8e9f-0123456789ab:~%d", time.Now().Add(-held).UnixMicro())
+		if err := client.Set(context.Background(), "lock:{"+key+"}", holder, 2*time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.until("the locks are there", row("order:1")+" && "+row("export:7")+" && "+row("export:8"))
+	if marked := eval[[]string](p, `[...document.querySelectorAll("#rows tr[data-stuck] .key")].map((e) => e.innerText)`); len(marked) != 1 || marked[0] != "export:7" {
+		t.Errorf("%q are marked", marked)
+	}
+	color := func(key string) string {
+		return eval[string](p, `getComputedStyle(`+row(key)+`.querySelector(".age")).color`)
+	}
+	if color("export:7") == color("export:8") || color("export:8") != color("order:1") {
+		t.Errorf("the marked one is %s, the others are %s and %s", color("export:7"), color("export:8"), color("order:1"))
+	}
+	if title := eval[string](p, row("export:7")+`.querySelector(".age").title`); !strings.Contains(title, "stuck") {
+		t.Errorf("the mark says %q", title)
+	}
+}
+
+// A key is whole while the other columns leave it room, up to half of the row. A longer one is cut, and pushes nothing out.
+func TestKeysAreNotCutWhileThereIsRoom(t *testing.T) {
+	s := serve(t, lockadmin.WithForceRelease(anybody))
+	p := open(t, s.url)
+	p.live()
+	whole, long := "tenant:initech:"+strings.Repeat("w", 25), strings.Repeat("l", 300)
+	isCut := func(key string) bool {
+		return eval[bool](p, `(() => { const b = `+row(key)+`.querySelector(".key button"); return b.scrollWidth > b.clientWidth })()`)
+	}
+	hold(t, s.locks, whole, "POST /sync", lockmw.Policy{TTL: time.Minute})
+	p.until("the lock is there", row(whole))
+	if isCut(whole) {
+		t.Errorf("a key of %d characters is cut", len(whole))
+	}
+	hold(t, s.locks, long, "POST /long", lockmw.Policy{TTL: time.Minute})
+	p.until("the long one is there", row(long))
+	if isCut(whole) || !isCut(long) {
+		t.Errorf("the key of %d characters is cut: %v; that of %d: %v", len(whole), isCut(whole), len(long), isCut(long))
+	}
+	if eval[bool](p, `document.querySelector("#scroll").scrollWidth > document.querySelector("#scroll").clientWidth`) {
+		t.Error("the table is wider than its place")
+	}
+	for _, part := range []string{".by bdi", ".note bdi", ".age", ".left .ttl", ".do button"} {
+		if !eval[bool](p, `(() => { const box = `+row(long)+fmt.Sprintf(`.querySelector(%q)`, part)+`.getBoundingClientRect(); return box.width > 0 && box.right <= document.querySelector("#scroll").getBoundingClientRect().right })()`) {
+			t.Errorf("%s is pushed out", part)
+		}
+	}
 }

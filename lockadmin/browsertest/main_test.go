@@ -234,8 +234,8 @@ func (p *page) untilWithin(limit time.Duration, what, expression string) time.Du
 	}
 }
 
-// await returns what comes of a promise in the page.
-func await[T any](p *page, promise string) T {
+// promised returns what comes of a promise in the page.
+func promised[T any](p *page, promise string) T {
 	p.Helper()
 	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](promise, chromedp.EvalAwaitPromise))
 	if err != nil {

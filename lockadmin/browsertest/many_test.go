@@ -94,10 +94,10 @@ func TestTenThousandLocks(t *testing.T) {
 	stood, looking := stalls.During(t), time.Now()
 	p.run(chromedp.Evaluate[chromedp.Void](`void (() => {` + watchTasks + `})()`))
 	var slowest float64
-	for _, ms := range await[[]float64](p, typeAndDraw) {
+	for _, ms := range promised[[]float64](p, typeAndDraw) {
 		slowest = max(slowest, ms)
 	}
-	frame := await[float64](p, scrollDown)
+	frame := promised[float64](p, scrollDown)
 	t.Logf("a key that is typed is drawn after %.0f ms at most; %.0f ms between two frames while scrolling", slowest, frame)
 	if limit := raised(1000, stood, looking); slowest > limit || frame > limit {
 		t.Errorf("a key takes %.0f ms, a frame %.0f ms, want %.0f ms at most", slowest, frame, limit)

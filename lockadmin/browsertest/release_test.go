@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/lockadmin"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -29,7 +31,8 @@ func held(t *testing.T, l *lockmw.Locker, key string) bool {
 func TestAForcedReleaseIsConfirmedFirst(t *testing.T) {
 	s := serve(t, lockadmin.WithForceRelease(anybody))
 	other := s.process(t, "web-2")
-	lease := hold(t, other, "order:7", "POST /orders/7/pay", lockmw.Policy{})
+	lease := hold(t, other, "order:7", "POST /orders/7/pay", lockmw.Policy{Wait: time.Minute}) // a process that may wait is told at once
+	await.Until(t, "the holder hears messages", func() bool { return other.Stats().Subscribed })
 	p := open(t, s.url)
 	p.until("the lock is there", row("order:7"))
 
@@ -50,7 +53,8 @@ func TestAForcedReleaseIsConfirmedFirst(t *testing.T) {
 	}
 	p.until("the list of what has happened has it", `/released by force[^]*order:7[^]*INC-42/.test(document.querySelector("#incidents").innerText)`)
 	var revoked *lockmw.RevokedError
-	if cause := context.Cause(lease.Context()); cause != nil && (!errors.As(cause, &revoked) || revoked.Reason != "INC-42") {
+	await.Receive(t, "the end of the holder's work", lease.Context().Done())
+	if cause := context.Cause(lease.Context()); !errors.As(cause, &revoked) || revoked.Reason != "INC-42" {
 		t.Errorf("the holder learns %v", cause)
 	}
 	next := hold(t, s.locks, "order:7", "", lockmw.Policy{})
@@ -115,7 +119,7 @@ func TestReadOnlyByDefault(t *testing.T) {
 			if eval[bool](p, `document.querySelector("#detail-release").checkVisibility()`) {
 				t.Error("it can be released where all about it is shown")
 			}
-			status := await[int](p, post(""))
+			status := promised[int](p, post(""))
 			if status != http.StatusMethodNotAllowed && status != http.StatusForbidden || !held(t, s.locks, "order:7") {
 				t.Errorf("%d; held: %v", status, held(t, s.locks, "order:7"))
 			}
@@ -143,11 +147,11 @@ func TestNoReleaseWithoutTheToken(t *testing.T) {
 	p := open(t, s.url)
 	p.until("the lock is there", row("order:7"))
 	for _, token := range []string{"", "AAAAAAAAAAAAAAAAAAAAAAAAAA"} {
-		if status := await[int](p, post(token)); status != http.StatusForbidden || !held(t, s.locks, "order:7") {
+		if status := promised[int](p, post(token)); status != http.StatusForbidden || !held(t, s.locks, "order:7") {
 			t.Errorf("with the token %q: %d; held: %v", token, status, held(t, s.locks, "order:7"))
 		}
 	}
-	if status := await[int](p, post(`document.querySelector("meta[name=lockadmin-token]").content`)); status != http.StatusOK || held(t, s.locks, "order:7") {
+	if status := promised[int](p, post(`document.querySelector("meta[name=lockadmin-token]").content`)); status != http.StatusOK || held(t, s.locks, "order:7") {
 		t.Errorf("with its own: %d; held: %v", status, held(t, s.locks, "order:7"))
 	}
 }
@@ -173,7 +177,7 @@ func TestAnotherOriginCanDoNothing(t *testing.T) {
 		p.foreign.Store(true)
 		p.run(chromedp.Navigate(origin))
 		outcome := func(request string) string {
-			return await[string](p, fmt.Sprintf(`(async () => { try { const r = await fetch(%q, %s); return r.type + " " + (await r.text()).length; } catch (e) { return e.name; } })()`, s.url, request))
+			return promised[string](p, fmt.Sprintf(`(async () => { try { const r = await fetch(%q, %s); return r.type + " " + (await r.text()).length; } catch (e) { return e.name; } })()`, s.url, request))
 		}
 		body := `body: JSON.stringify({key: "order:7", holders: ` + holders + `})`
 		for what, request := range map[string]string{
@@ -203,7 +207,7 @@ func TestTheConsoleIsInNoFrame(t *testing.T) {
 	p.live()
 	p.foreign.Store(true) // the browser complains of the frame
 	p.run(chromedp.Navigate(s.server.URL + "/frame"))
-	seen := await[string](p, fmt.Sprintf(`new Promise((done) => {
+	seen := promised[string](p, fmt.Sprintf(`new Promise((done) => {
 		const frame = document.createElement("iframe");
 		frame.onload = () => { try { done("read: " + frame.contentDocument.title); } catch (e) { done(e.name); } };
 		frame.src = %q;

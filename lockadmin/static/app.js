@@ -243,7 +243,7 @@ function drawSettings() {
   $("settings").hidden = settings.length === 0;
   const off = settings.filter((s) => s.off).map((s) => s.pattern);
   $("off").hidden = off.length === 0;
-  setText($("off-text"), "OFF: work of " + first(off, off.length === settings.length - 1 && settings.at(-1).pattern === "…") + " runs without its lock in this process.");
+  setText($("off-text"), "OFF: work runs without its lock in this process, by " + first(off, off.length === settings.length - 1 && settings.at(-1).pattern === "…") + ".");
   $("shadow").hidden = shadow.length === 0;
   setText($("shadow-text"), "IN SHADOW: " + named(shadow) + " locks nobody out in this process.");
   $("settings-list").replaceChildren(...settings.map(settingItem));
@@ -269,6 +269,7 @@ function settingItem(s) {
   if (s.reason) facts.append(": ", element("bdi", "", brief(s.reason)));
   item.append(what, facts);
   if (s.names) item.append(element("span", "why", "applies to " + named(s.names)));
+  else if (s.change && s.source && !s.refused) item.append(element("span", "why", "applies to no name that was used so far"));
   for (const text of s.refused || []) item.append(element("span", "why refused", brief(text)));
   return item;
 }
