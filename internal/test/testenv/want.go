@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -84,5 +85,27 @@ func (r *Env) WantRuns(want int) {
 	r.Helper()
 	if got := int(r.Ran.Load()); got != want {
 		r.Errorf("handlers ran %d times, want %d", got, want)
+	}
+}
+
+// WantTicket fails the test unless work goes on by the ticket; where the work that issued it has failed, unless the ticket is spent and its lock free.
+func (r *Env) WantTicket(what, ticket string, failed bool) {
+	r.Helper()
+	if err := lockmw.CheckTicket(ticket); err != nil {
+		r.Errorf("%s: the handler has no ticket: %v", what, err)
+		return
+	}
+	_, lease, err := r.Locks.Resume(context.Background(), ticket, lockmw.Policy{})
+	switch {
+	case failed && !errors.Is(err, lockmw.ErrTicketSpent):
+		r.Errorf("%s: Resume = %v, want %v", what, err, lockmw.ErrTicketSpent)
+	case !failed && err != nil:
+		r.Errorf("%s: Resume = %v, want that the work goes on", what, err)
+	}
+	if lease != nil {
+		r.Release(lease)
+	}
+	if left := r.Left(); len(left) > 0 {
+		r.Errorf("%s: left in Redis: %q", what, left)
 	}
 }
