@@ -20,8 +20,9 @@ import (
 // works once.
 //
 // If the lock was not handed on yet, Resume asks again and again, as p's Wait and Retries say. If that is not enough, or p has neither, it returns
-// ErrNotAcquired, and the ticket stays good. After ErrUnavailable, or if ctx ended, the ticket may be spent or not: what the call may have taken is
-// removed in the background. ctx is the parent of the lease's context, and bounds the wait, as for Acquire.
+// ErrNotAcquired, and the ticket stays good. After ErrUnavailable, or if ctx ended, the ticket is spent if Redis has carried out a command of the call,
+// or does so late: what that took is removed in the background. Otherwise the ticket stays good for its time. Another Resume finds out. ctx is the parent
+// of the lease's context, and bounds the wait, as for Acquire.
 //
 // ErrTicketSpent says that there is nothing to go on with. Most queues give a job to a worker more than once. With such a queue, do this:
 //

@@ -29,7 +29,9 @@ import (
 
 // Ticket returns a ticket for the lock. With it, Locker.Resume goes on with the work, in this process or in another one: the ticket is for a job that
 // is queued under the lock. Nothing is sent to Redis. Release, then, does not give the lock back but hands it on to the ticket. From the release on
-// the ticket has the lock, for at most lasts (100 ms to ten years). Those who wait go on waiting, in their order.
+// the ticket has the lock for lasts (100 ms to ten years), unless somebody goes on before. (It is longer where the lease's fence is ahead of Redis's
+// clock: until a second after the clock has passed the fence. That is up to some 3 s after a release by force, and as long as the clock was set
+// back where it was.) Those who wait go on waiting, in their order.
 //
 // Work that fails voids the ticket: the lock is then given back, as without a ticket. Work has failed after MarkFailed, after an error or a panic
 // under WithLock or Wrap, after a status of 400 or more in a middleware or any status but OK in an interceptor, and if Close takes the lock from the
@@ -39,13 +41,13 @@ import (
 // and the note (WithNote) make it, up to some 2 KiB. It has only letters, digits and the characters "-", "_" and ".".
 //
 // If Release returns ErrUnavailable, nobody knows whether the lock was handed on. It is then taken from the ticket in the background, unless somebody
-// has resumed before. If the job is not queued yet, queue it without the ticket. If it is, Resume returns ErrTicketSpent. If Release returns ErrLost,
-// the ticket is spent.
+// has resumed before. If the job is not queued yet, queue it without the ticket. If it is, its Resume goes on if the lock was handed on and is not taken
+// back yet, and otherwise returns ErrTicketSpent. If Release returns ErrLost, the ticket is spent.
 //
 // A later call returns the same ticket, and its lasts counts. Once the ticket is void, there is no other one. Ticket is safe for concurrent use.
 //
 // Ticket always returns a text, so that it can be called where the job is made. If this lease cannot be handed on, Resume, Discard and CheckTicket
-// say why: their error Is ErrInvalidTicket. The log says it at once. This is so
+// say why: their error Is ErrInvalidTicket. The log says it when Ticket is called, at most once a second for each name. This is so
 //
 //   - for a policy with MinHold, Permits, AsyncRelease or Mode: Shared, and on a quorum;
 //   - for a lease of several keys, and for a lease of Do;

@@ -241,3 +241,61 @@ func TestDiscardOfALockThatIsDeletedMeanwhile(t *testing.T) {
 		isSpent(t, l, ticket, "when it was discarded")
 	})
 }
+
+// Work that runs without its lock has none to hand on. Its job takes the lock by itself, so the log has nothing to say.
+func TestWorkWithoutItsLockHasNoTicket(t *testing.T) {
+	inFile(t, `{"shop/pay": {"off": true}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+		off := mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"})
+		noTicketFor(t, l, off.Ticket(time.Minute), "a setting says off", true)
+		mustRelease(t, off)
+		if n := log.count("cannot be handed on"); n > 0 {
+			t.Errorf("%d lines say that it cannot be handed on, want none", n)
+		}
+	}, lockmw.AllowOff())
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		var log logBuffer
+		l := testenv.Open(t, s.Client(t), log.option())
+		s.SetError(loading)
+		open := mustAcquire(t, l, "k", lockmw.Policy{FailOpen: true})
+		ticket := open.Ticket(time.Minute)
+		mustRelease(t, open)
+		noTicketFor(t, l, ticket, "FailOpen", true)
+		s.SetError("")
+		time.Sleep(2 * time.Second) // it is known to be back
+		mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{}))
+		noTicketFor(t, l, ticket, "FailOpen", true)
+		if said := strings.Join(log.lines(), "\n"); strings.Contains(said, "cannot be handed on") {
+			t.Errorf("the log says that it cannot be handed on:\n%s", said)
+		}
+	})
+}
+
+// A quorum issues no tickets, and takes none that a Locker over one of its nodes has issued: that one stays good.
+func TestAQuorumHandsNoLockOn(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	one, two, three := redistest.Embedded(t), redistest.Embedded(t), redistest.Embedded(t)
+	quorum, err := lockmw.NewQuorum([]redis.UniversalClient{one.Client(t), two.Client(t), three.Client(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = quorum.Close(over()) })
+	lease := mustAcquire(t, quorum, "k", lockmw.Policy{Wait: 20 * time.Second}) // through a busy machine's silence
+	ticket := lease.Ticket(time.Minute)
+	mustRelease(t, lease)
+	noTicketFor(t, quorum, ticket, "a quorum hands no lock on", false)
+
+	single := testenv.Open(t, one.Client(t))
+	lease = mustAcquire(t, single, "single", lockmw.Policy{})
+	ticket = lease.Ticket(time.Minute)
+	mustRelease(t, lease)
+	var refusal *lockmw.AcquireError
+	if _, lease, err := quorum.Resume(ctx, ticket, lockmw.Policy{}); lease != nil || !errors.Is(err, lockmw.ErrInvalidPolicy) ||
+		!strings.Contains(err.Error(), "a quorum hands no lock on") || !errors.As(err, &refusal) || refusal.Attempts > 0 {
+		t.Errorf("Resume = %v, want an error that says why", err)
+	}
+	if err := quorum.Discard(ctx, ticket); !errors.Is(err, lockmw.ErrInvalidPolicy) || !strings.Contains(err.Error(), "a quorum hands no lock on") {
+		t.Errorf("Discard = %v, want an error that says why", err)
+	}
+	mustRelease(t, mustResume(t, single, ticket, lockmw.Policy{}))
+}

@@ -34,6 +34,8 @@ type Engine interface {
 type HandsOn interface {
 	// Resume goes on with the work for which a ticket was issued. The error Is lockmw.ErrTicketSpent where that is spent.
 	Resume(ctx context.Context, ticket string, ask Ask) (Hold, error)
+	// Discard lets go of the lock that a ticket has.
+	Discard(ctx context.Context, ticket string) error
 }
 
 // Hold is a lock that is held.

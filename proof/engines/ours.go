@@ -82,6 +82,8 @@ func (e *ours) Resume(ctx context.Context, ticket string, ask Ask) (Hold, error)
 	return lease, nil
 }
 
+func (e *ours) Discard(ctx context.Context, ticket string) error { return e.locks.Discard(ctx, ticket) }
+
 func policy(ask Ask) lockmw.Policy {
 	p := lockmw.Policy{TTL: ask.TTL, Wait: ask.Wait, Permits: ask.Permits}
 	if ask.Shared {

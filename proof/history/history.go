@@ -43,7 +43,9 @@ type Hold struct {
 	Freed   time.Duration `json:"freed"` // Redis had given it up by now
 	How     string        `json:"how"`
 	Fence   int64         `json:"fence,omitempty"`
-	Ticket  string        `json:"ticket,omitempty"` // the job by whose ticket it went on; empty: the lock was asked for
+	Ticket  string        `json:"ticket,omitempty"`  // the job by whose ticket it went on; empty: the lock was asked for
+	HandsOn string        `json:"handsOn,omitempty"` // the job to whose ticket its release is to hand the lock on; empty: it gives the lock back
+	Lasts   time.Duration `json:"lasts,omitempty"`   // for how long that ticket has the lock
 }
 
 // Write is one write to the fenced store.

@@ -149,3 +149,54 @@ func TestATicketWorksOnce(t *testing.T) {
 		t.Errorf("twice = %q, want %q", twice, want)
 	}
 }
+
+// A lock that was handed on to a ticket is nobody else's until somebody goes on by that, may have used it, or its time is over.
+func TestLocksThatAreTakenFromTickets(t *testing.T) {
+	issuer := func(change ...func(*Hold)) Hold {
+		return held(1, Mutex, 10*ms, 20*ms, append([]func(*Hold){func(h *Hold) { h.HandsOn, h.Lasts, h.Until = "w/1", 100*ms, 50*ms }}, change...)...)
+	}
+	other := func(from, to time.Duration) Hold { return held(2, Mutex, from, to) }
+	goesOn := func(asked, began time.Duration) Hold {
+		return held(3, Mutex, began, began+10*ms, func(h *Hold) { h.Ticket, h.Asked = "w/1", asked })
+	}
+	use := func(came string, asked, returned time.Duration) Use {
+		return Use{Ticket: "w/1", Worker: "v", TTL: 20 * ms, Asked: asked, Returned: returned, Came: came}
+	}
+	for name, tc := range map[string]struct {
+		holds              []Hold
+		uses               []Use
+		taken, soon, after int
+	}{
+		"somebody goes on":                                    {[]Hold{issuer(), goesOn(30*ms, 40*ms), other(60*ms, 70*ms)}, []Use{use(WentOn, 30*ms, 40*ms), use(Spent, 41*ms, 42*ms)}, 0, 0, 0},
+		"nobody comes":                                        {[]Hold{issuer(), other(121*ms, 130*ms)}, nil, 0, 0, 0},
+		"another has it, nobody came":                         {[]Hold{issuer(), other(25*ms, 30*ms)}, nil, 1, 0, 0},
+		"another has it, and is not seen by who goes on":      {[]Hold{issuer(), other(25*ms, 30*ms), goesOn(31*ms, 40*ms)}, []Use{use(WentOn, 31*ms, 40*ms)}, 1, 0, 0},
+		"another has it while an early one waits":             {[]Hold{issuer(), other(25*ms, 30*ms), goesOn(5*ms, 40*ms)}, []Use{use(WentOn, 5*ms, 40*ms)}, 1, 0, 0},
+		"another has it, and the ticket is spent":             {[]Hold{issuer(), other(25*ms, 30*ms)}, []Use{use(Spent, 31*ms, 35*ms)}, 1, 1, 0},
+		"spent while the issuer works":                        {[]Hold{issuer()}, []Use{use(Spent, 12*ms, 15*ms)}, 0, 1, 0},
+		"spent when its time may be over":                     {[]Hold{issuer()}, []Use{use(Spent, 110*ms, 119*ms)}, 0, 0, 0},
+		"spent since another may have used it":                {[]Hold{issuer(), other(40*ms, 50*ms)}, []Use{use("", 30*ms, 0), use(Spent, 31*ms, 32*ms)}, 0, 0, 0},
+		"an early one uses nothing":                           {[]Hold{issuer(), other(40*ms, 50*ms)}, []Use{use(Early, 12*ms, 13*ms)}, 1, 0, 0},
+		"spent by a command of its own that was not answered": {[]Hold{issuer(), other(55*ms, 60*ms)}, []Use{use(Spent, 30*ms, 52*ms), use(Spent, 53*ms, 54*ms)}, 0, 0, 0},
+		"discarded": {[]Hold{issuer(), other(40*ms, 50*ms)}, []Use{use(Discarded, 30*ms, 35*ms), use(Spent, 36*ms, 37*ms)}, 0, 0, 0},
+		"somebody goes on though it was discarded":     {[]Hold{issuer(), goesOn(36*ms, 40*ms)}, []Use{use(Discarded, 30*ms, 35*ms)}, 0, 0, 1},
+		"discarded while somebody asks":                {[]Hold{issuer(), goesOn(34*ms, 40*ms)}, []Use{use(Discarded, 30*ms, 35*ms)}, 0, 0, 0},
+		"the release is in doubt":                      {[]Hold{issuer(func(h *Hold) { h.How = Unsure }), other(25*ms, 30*ms)}, nil, 0, 0, 0},
+		"the lease was over when its release returned": {[]Hold{issuer(func(h *Hold) { h.Until = 20 * ms }), other(25*ms, 30*ms)}, nil, 0, 0, 0},
+		"it gives the lock back":                       {[]Hold{issuer(func(h *Hold) { h.HandsOn = "" }), other(25*ms, 30*ms)}, nil, 0, 0, 0},
+		"another key":                                  {[]Hold{issuer(), held(2, Mutex, 25*ms, 30*ms, func(h *Hold) { h.Key = "j" })}, nil, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			taken, soon, after := TakenFromTickets(tc.holds, tc.uses), SpentTooSoon(tc.holds, tc.uses), ResumedDiscarded(tc.holds, tc.uses)
+			if len(taken) != tc.taken || len(soon) != tc.soon || len(after) != tc.after {
+				t.Errorf("taken %q, spent too soon %q, discarded before %q, want %d, %d and %d", taken, soon, after, tc.taken, tc.soon, tc.after)
+			}
+		})
+	}
+	if n := Kept([]Hold{issuer(), goesOn(5*ms, 21*ms)}, nil); n != 0 {
+		t.Errorf("%d tickets had their lock, want none: it had gone on when the release was confirmed", n)
+	}
+	if n := Kept([]Hold{issuer()}, nil); n != 1 {
+		t.Errorf("%d tickets had their lock, want one", n)
+	}
+}

@@ -13,14 +13,15 @@ import (
 	"github.com/lockmw/kit/proof/worker"
 )
 
-// Of how many jobs a desk loses one, and gives one to two workers, both at once.
+// Of how many jobs a desk loses one, has one discarded, and gives one to two workers, both at once.
 const (
-	losesOneOf   = 20
-	doublesOneOf = 6
+	losesOneOf    = 20
+	discardsOneOf = 20
+	doublesOneOf  = 6
 )
 
 // A desk gives the jobs of a lane to its workers, as a job queue does: each at least once, now and then to two of them, and again where a worker has
-// died, or has not said for three TTLs that it has done the job. Some it loses.
+// died, or has not said for three TTLs that it has done the job. Some it loses, and some are not to be done when they are given.
 type desk struct {
 	ttl time.Duration
 
@@ -29,21 +30,26 @@ type desk struct {
 	workers []*worker.Process // that have not ended, as far as is known
 	open    map[string]*openJob
 	jobs    Jobs
+	closed  bool // it takes no job in any more
 }
 
 type openJob struct {
 	worker.Job
-	to *worker.Process // to whom it was given last; nil: to nobody yet
-	at time.Duration   // when
+	to      *worker.Process // to whom it was given last; nil: to nobody yet
+	at      time.Duration   // when
+	given   int             // how often
+	crashed bool            // a worker was killed that was to do it
 }
 
 // Jobs counts what became of jobs.
 type Jobs struct {
-	Queued int `json:"queued"`
-	Lost   int `json:"lost"`  // by the queue
-	Twice  int `json:"twice"` // were given to two workers at once
-	Again  int `json:"again"` // how often one was given once more
-	Done   int `json:"done"`  // once at least
+	Queued     int `json:"queued"`
+	Lost       int `json:"lost"`       // by the queue
+	Twice      int `json:"twice"`      // were given to two workers at once
+	Again      int `json:"again"`      // how often one was given once more
+	Done       int `json:"done"`       // once at least
+	AfterCrash int `json:"afterCrash"` // of those done, how many came again since a worker was killed
+	Discarded  int `json:"discarded"`
 }
 
 func (j *Jobs) add(more Jobs) {
@@ -52,11 +58,13 @@ func (j *Jobs) add(more Jobs) {
 	j.Twice += more.Twice
 	j.Again += more.Again
 	j.Done += more.Done
+	j.AfterCrash += more.AfterCrash
+	j.Discarded += more.Discarded
 }
 
 func (j Jobs) String() string {
-	return fmt.Sprintf("%s queued, %d of them lost and %d given to two, %s given once more, %s done",
-		record.Thousands(j.Queued), j.Lost, j.Twice, record.Thousands(j.Again), record.Thousands(j.Done))
+	return fmt.Sprintf("%s queued, %d of them lost, %d discarded and %d given to two, %s given once more, %s done, %s of these by another worker than one that was killed",
+		record.Thousands(j.Queued), j.Lost, j.Discarded, j.Twice, record.Thousands(j.Again), record.Thousands(j.Done), record.Thousands(j.AfterCrash))
 }
 
 func newDesk(seed uint64, ttl time.Duration) *desk {
@@ -74,21 +82,58 @@ func (d *desk) joins(p *worker.Process) {
 func (d *desk) queued(job worker.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
 	d.jobs.Queued++
 	if d.rnd.IntN(losesOneOf) == 0 {
 		d.jobs.Lost++
 		return
 	}
+	job.Discard = d.rnd.IntN(discardsOneOf) == 0
 	d.open[job.ID] = &openJob{Job: job}
 }
 
-// did says that a job was done.
+// did says that a job was done, or discarded.
 func (d *desk) did(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.open[id] != nil {
+	switch open := d.open[id]; {
+	case open == nil: // it has been done before
+		return
+	case open.Discard:
+		d.jobs.Discarded++
+	default:
 		d.jobs.Done++
-		delete(d.open, id)
+		if open.crashed {
+			d.jobs.AfterCrash++
+		}
+	}
+	delete(d.open, id)
+}
+
+// close waits until all jobs are done, and takes none in from then on. It gives up when none has been done for as long as patience, and returns those
+// that are left.
+func (d *desk) close(patience time.Duration) (left []string) {
+	over, since := 0, clock.Now()
+	for {
+		d.mu.Lock()
+		now := d.jobs.Done + d.jobs.Discarded
+		if now > over {
+			over, since = now, clock.Now()
+		}
+		d.closed = len(d.open) == 0 || clock.Now()-since > patience
+		if d.closed {
+			for _, open := range d.open {
+				left = append(left, fmt.Sprintf("%s, about %s, was given to a worker %s, for the last time at %v",
+					open.ID, open.Key, record.Plural(open.given, "time"), open.at))
+			}
+			slices.Sort(left)
+			d.mu.Unlock()
+			return left
+		}
+		d.mu.Unlock()
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
@@ -133,12 +178,13 @@ func (d *desk) due() (gives []func()) {
 		case open.to == nil:
 		case hasEnded(open.to) || now-open.at > 3*d.ttl:
 			d.jobs.Again++
+			open.crashed = open.crashed || open.to.Killed()
 		default:
 			continue
 		}
 		for _, i := range d.rnd.Perm(len(d.workers))[:min(times, len(d.workers))] {
 			p, job := d.workers[i], open.Job
-			open.to, open.at = p, now
+			open.to, open.at, open.given = p, now, open.given+1
 			gives = append(gives, func() { _ = p.Give(job) }) // to one that ends it is given in vain, and so once more
 		}
 	}

@@ -9,15 +9,21 @@ import (
 	"github.com/lockmw/kit/proof/history"
 )
 
-// End has all workers finish, and returns what the lane saw.
+// End has all workers do what is left to do and finish, and returns what the lane saw.
 func (l *Lane) End() Outcome {
+	for _, p := range l.workers {
+		if !hasEnded(p) { // one that has ended by itself tells so as a failure
+			l.check(p.Do("finish"))
+		}
+	}
+	undone := l.desk.close(20 * l.TTL) // one whose lock is that of a job that was lost may take some TTLs
 	var ends sync.WaitGroup
 	errs := make([]error, len(l.workers))
 	for i, p := range l.workers {
 		ends.Go(func() { errs[i] = p.End() })
 	}
 	ends.Wait()
-	o := Outcome{Injections: l.injections, Jobs: l.desk.seen()}
+	o := Outcome{Injections: l.injections, Jobs: l.desk.seen(), Undone: undone}
 	for _, err := range errs {
 		if err != nil {
 			o.Failures = append(o.Failures, err.Error())
@@ -39,6 +45,7 @@ func (l *Lane) End() Outcome {
 		saw := p.Saw()
 		o.Holds = append(o.Holds, saw.Holds...)
 		o.Writes = append(o.Writes, saw.Writes...)
+		o.Uses = append(o.Uses, saw.Uses...)
 		o.Refused += len(saw.Refusals)
 		o.Failures = append(o.Failures, saw.Failures...)
 	}
@@ -69,9 +76,14 @@ func untold(done []fenced.Record, told []history.Write) []history.Write {
 
 // left returns the keys that are still there when all that may outlive a worker
 // must have ended: the place of a killed waiter that nobody stands behind ends ten
-// seconds after it was last asked for. A fence may stay for its own TTL.
+// seconds after it was last asked for. A fence may stay for its own TTL. What a worker has taken that was killed within
+// Discard ends by the TTL that has there, which is the default one of 30 s.
 func (l *Lane) left() []string {
-	deadline := time.Now().Add(l.TTL + 12*time.Second)
+	patience := l.TTL + 12*time.Second
+	if l.desk.seen().Queued > 0 {
+		patience = 32 * time.Second
+	}
+	deadline := time.Now().Add(patience)
 	for {
 		var left []string
 		for _, client := range l.admins {

@@ -31,8 +31,10 @@ type Outcome struct {
 	Injections []Injection
 	Holds      []history.Hold
 	Writes     []history.Write
+	Uses       []history.Use // of tickets
 	Refused    int
 	Jobs       Jobs
+	Undone     []string // jobs that were not lost, and never done
 	Left       []string // keys that should have ended
 	Eternal    []string // keys that were without a TTL
 	Failures   []string // of the harness itself
@@ -47,9 +49,16 @@ func (o *Outcome) Add(lane string, more Outcome) {
 	for i := range more.Writes {
 		more.Writes[i].Key = lane + "/" + more.Writes[i].Key
 	}
+	o.join(more)
+}
+
+// join puts an outcome to this one whose lanes are told apart already.
+func (o *Outcome) join(more Outcome) {
 	o.Injections = append(o.Injections, more.Injections...)
 	o.Holds = append(o.Holds, more.Holds...)
 	o.Writes = append(o.Writes, more.Writes...)
+	o.Uses = append(o.Uses, more.Uses...)
+	o.Undone = append(o.Undone, more.Undone...)
 	o.Refused += more.Refused
 	o.Jobs.add(more.Jobs)
 	o.Left = append(o.Left, more.Left...)
@@ -203,8 +212,11 @@ func (o *Outcome) Faults() []string {
 	}
 	kept, others := o.part(func(lane string) bool { return !forgot[lane] })
 	add("went on by one ticket", history.ResumedTwice(kept)...)
-	add("stale write accepted", history.StaleWrites(kept, o.Writes)...)
-	add("stale write accepted", history.StaleWrites(history.PerTenure(others), o.Writes)...)
+	add("lock taken from its ticket", history.TakenFromTickets(kept, o.Uses)...)
+	add("ticket spent too soon", history.SpentTooSoon(kept, o.Uses)...)
+	add("went on by a ticket that was discarded", history.ResumedDiscarded(kept, o.Uses)...)
+	add("job that was never done", o.Undone...)
+	add("stale write accepted", history.StaleWrites(o.Holds, o.Writes)...)
 	add("fence", history.FenceFaults(kept)...)
 	add("fence", history.FenceFaults(history.PerTenure(others))...)
 	add("key left", o.Left...)

@@ -1,13 +1,16 @@
 package matrix
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmw/kit/proof/history"
 	"github.com/lockmw/kit/proof/record"
+	"github.com/lockmw/kit/proof/worker"
 )
 
 // A fault in a lane where nobody holds anything says nothing about locks, so it must not pass.
@@ -86,5 +89,71 @@ func TestJudgeFailsTicketsThatWorkTwice(t *testing.T) {
 	got := slices.DeleteFunc(o.Faults(), func(fault string) bool { return !strings.HasPrefix(fault, "went on") })
 	if !slices.Equal(got, want) {
 		t.Errorf("faults are %q, want %q", got, want)
+	}
+}
+
+// Nobody has a lock while it is a ticket's, where Redis keeps its word, and each job that is not lost is done.
+func TestJudgeFailsLocksThatAreTakenFromTickets(t *testing.T) {
+	var o Outcome
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	for i, lane := range []string{"lane1", "lane2"} {
+		at := ms(10)
+		one := Outcome{
+			Injections: []Injection{{Kind: lane, Forgets: i == 1, Lane: lane, Began: at, At: at, Healed: at, Alive: at}},
+			Holds: []history.Hold{
+				{
+					Key: "h", Kind: history.Mutex, Worker: lane, ID: 1, Ended: ms(20), Freed: ms(21), Until: ms(1000), How: history.Released,
+					HandsOn: lane, Lasts: ms(1000),
+				},
+				{Key: "h", Kind: history.Mutex, Worker: lane, ID: 2, Began: ms(30), Ended: ms(40), How: history.Released},
+				{Key: "h", Kind: history.Mutex, Worker: lane, ID: 3, Asked: ms(80), Began: ms(90), Ended: ms(91), How: history.Released, Ticket: lane},
+			},
+			Uses: []history.Use{
+				{Ticket: lane, Worker: lane, TTL: ms(1000), Asked: ms(45), Returned: ms(50), Came: history.Spent},
+				{Ticket: lane, Worker: lane, TTL: ms(1000), Asked: ms(60), Returned: ms(70), Came: history.Discarded},
+			},
+			Undone: []string{lane},
+		}
+		o.Add(lane, one)
+	}
+	want := []string{
+		"lock taken from its ticket: lane1/h: lane1/2 had the lock from 30ms to 40ms (released), " +
+			"which lane1/1 had handed on to the ticket of lane1 at 21ms, where it was until 90ms",
+		"ticket spent too soon: lane1/h: lane1 was told between 45ms and 50ms that the ticket of lane1 is spent; " +
+			"lane1/1 handed the lock on to it at 21ms, and nobody had used it until 60ms",
+		"went on by a ticket that was discarded: lane1/h: lane1/3 was asked for at 80ms, and went on by the ticket of lane1, which lane1 had discarded at 70ms",
+		"job that was never done: lane1", "job that was never done: lane2",
+	}
+	if got := o.Faults(); !slices.Equal(got, want) {
+		t.Errorf("faults are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A queue that is closed takes no job in, and tells which ones were never done.
+func TestADeskTellsWhichJobsWereNeverDone(t *testing.T) {
+	d := newDesk(1, time.Second)
+	const jobs = 1000
+	for i := range jobs {
+		d.queued(worker.Job{ID: strconv.Itoa(i), Key: "h"})
+	}
+	lost := d.seen().Lost
+	all := slices.Collect(maps.Keys(d.open))
+	stays := all[0]
+	for _, id := range all[1:] {
+		d.did(id)
+		d.did(id) // by another one, to whom it was given as well
+	}
+	left := d.close(time.Millisecond)
+	if want := []string{stays + ", about h, was given to a worker 0 times, for the last time at 0s"}; !slices.Equal(left, want) {
+		t.Errorf("left are %q, want %q", left, want)
+	}
+	d.queued(worker.Job{ID: "late"})
+	got := d.seen()
+	if got.Queued != jobs || got.Lost != lost || lost == 0 || got.Discarded == 0 || got.Lost+got.Discarded+got.Done != jobs-1 {
+		t.Errorf("jobs are %+v, want that of %d all but one were lost, discarded or done", got, jobs)
+	}
+	d.did(stays)
+	if left := d.close(time.Minute); left != nil {
+		t.Errorf("when all are done, left are %q", left)
 	}
 }

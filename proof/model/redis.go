@@ -59,6 +59,9 @@ func (m *machine) carryOut(s *state, at int) string {
 			}
 		}
 	}
+	if wrong := m.robsTicket(s, o, &before); wrong != "" {
+		return wrong
+	}
 	for _, p := range srv.published {
 		m.deliver(s, p)
 	}

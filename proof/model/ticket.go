@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // This file has the ticket: a release that hands the lock on to it, and who goes on with the work by it. What is asked for of it is here, too.
@@ -104,6 +105,19 @@ func (m *machine) tickets(s *state, o *command, before *db) string {
 		return fmt.Sprintf("%s has the lock by the ticket, and %s had it", token, had[0])
 	}
 	return ""
+}
+
+// robsTicket returns what is wrong where the ticket had the lock, and a command has taken it: only one who goes on by the ticket may take it, and its
+// issuer, who does not know whether the ticket has it. So no acquire takes it, and no command grants it to one who waits.
+func (m *machine) robsTicket(s *state, o *command, before *db) string {
+	token, had, has := m.token(o.claim), holders(before), holders(&s.db)
+	switch {
+	case len(had) != 1 || had[0] != ticketToken, len(has) == 1 && has[0] == ticketToken, o.what == discard:
+		return ""
+	case o.what == resume && o.reply.yes && len(has) == 1 && has[0] == token:
+		return ""
+	}
+	return fmt.Sprintf("the ticket had the lock, and a command of %s has taken it: %s", token, orElse(strings.Join(has, " "), "it is free"))
 }
 
 // allGone reports whether all claims are over. One that would go on with work by a ticket need not come.

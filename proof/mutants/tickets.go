@@ -24,4 +24,24 @@ var tickets = []mutant{
 		}},
 		in: inMatrix, tests: handed, says: "went on by the ticket",
 	},
+	{
+		name: "a waiter gets a lock that was handed on",
+		what: "whoever asks while a ticket has the lock takes it from that; Resume says that the ticket is spent, as after any use",
+		edits: []edit{{
+			"internal/redisstore/lua/acquire.lua",
+			"-- A lock that one other holds is waited for.\n",
+			"if value and string.sub(value, 1, 7) == 'ticket,' then\n  redis.call('DEL', KEYS[1])\n  value = nil\nend\n",
+		}},
+		in: inMatrix, tests: handed, says: "lock taken from its ticket:",
+	},
+	{
+		name: "ticket that is never spent",
+		what: "whoever comes by a ticket that was used is told to wait for its issuer, and never takes the lock itself",
+		edits: []edit{{
+			"internal/redisstore/lua/resume.lua",
+			"\nreturn {3, digits(now)}\n",
+			"\nreturn {0, 100, digits(now), '', 0}\n",
+		}},
+		in: inMatrix, tests: handed, says: "job that was never done:",
+	},
 }

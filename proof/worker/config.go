@@ -53,6 +53,8 @@ type Job struct {
 	Key    string `json:"key"`    // as it was locked
 	Ticket string `json:"ticket"` //
 	Hands  int    `json:"hands"`  // how often the lock is handed on after this
+
+	Discard bool `json:"discard,omitempty"` // it is not to be done any more: the worker lets its lock go
 }
 
 // event is one line that a worker writes.
@@ -66,6 +68,8 @@ type event struct {
 	Woke    *Woke          `json:"woke,omitempty"`
 	Done    time.Duration  `json:"done,omitempty"` // the context of a lost hold had ended by now
 	Queued  *Job           `json:"queued,omitempty"`
+	Using   *history.Use   `json:"using,omitempty"` // told before Resume or Discard is called
+	Used    *history.Use   `json:"used,omitempty"`
 	Did     string         `json:"did,omitempty"`    // the ID of a job
 	Failed  string         `json:"failed,omitempty"` // the worker itself is broken
 }

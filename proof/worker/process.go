@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,11 +29,15 @@ type Process struct {
 	stdin io.WriteCloser
 	ended chan struct{} // closed when the process has ended and all it wrote was read
 
+	wasKilled atomic.Bool // as killed says, for who must not wait for mu
+
 	mu       sync.Mutex
 	killed   time.Duration        // since when it is, 0 if it is not
 	stopped  time.Duration        // since when it is, 0 if it runs
 	open     map[int]history.Hold // by ID: began, not ended
 	holds    []history.Hold
+	using    map[int]history.Use // by ID: called, not returned
+	uses     []history.Use
 	writes   []history.Write
 	refusals []Refusal
 	woke     []Woke
@@ -44,7 +50,7 @@ type Process struct {
 type Listener struct {
 	Began  func(history.Hold) // of each hold
 	Queued func(Job)          // of each job that is to be given to a worker
-	Did    func(id string)    // of each job that was done, each time
+	Did    func(id string)    // of each job that was done or discarded, each time
 }
 
 // Start starts a worker; a test that ends kills it.
@@ -58,7 +64,7 @@ func Start(tb testing.TB, c Config, told Listener) *Process {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Process{Config: c, cmd: exec.Command(self), ended: make(chan struct{}), open: make(map[int]history.Hold), told: told}
+	p := &Process{Config: c, cmd: exec.Command(self), ended: make(chan struct{}), open: make(map[int]history.Hold), using: make(map[int]history.Use), told: told}
 	p.cmd.Env = append(os.Environ(), configEnv+"="+string(text))
 	p.cmd.Stderr = os.Stderr
 	stdout, err := p.cmd.StdoutPipe()
@@ -128,6 +134,11 @@ func (p *Process) note(e event) {
 	case e.Ended != nil:
 		delete(p.open, e.Ended.ID)
 		p.holds = append(p.holds, *e.Ended)
+	case e.Using != nil:
+		p.using[e.Using.ID] = *e.Using
+	case e.Used != nil:
+		delete(p.using, e.Used.ID)
+		p.uses = append(p.uses, *e.Used)
 	case e.Write != nil:
 		p.writes = append(p.writes, *e.Write)
 	case e.Refused != nil:
@@ -193,13 +204,17 @@ func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	if p.killed == 0 {
 		p.killed = clock.Now()
+		p.wasKilled.Store(true)
 	}
 	p.mu.Unlock()
 	<-p.ended
 }
 
+// Killed reports whether the process was ended by Kill. A Listener may wait for whoever calls it.
+func (p *Process) Killed() bool { return p.wasKilled.Load() }
+
 // Do sends a line: "hog 2s" has the worker burn all processors, "cancel 2s" has it
-// cancel each acquire early.
+// cancel each acquire early, and "finish" has it take no turns any more, and do the jobs that it is given.
 func (p *Process) Do(line string) error {
 	_, err := fmt.Fprintln(p.stdin, line)
 	return err
@@ -266,6 +281,7 @@ func (p *Process) HeldAt(at time.Duration) bool {
 type Saw struct {
 	Holds    []history.Hold // that have ended
 	Open     []history.Hold // that have not
+	Uses     []history.Use  // of tickets; of one that has not returned it is not known what came of it
 	Writes   []history.Write
 	Refusals []Refusal
 	Woke     []Woke
@@ -280,6 +296,7 @@ func (p *Process) Saw() Saw {
 	s := Saw{
 		Holds: slices.Clone(p.holds), Writes: slices.Clone(p.writes), Refusals: slices.Clone(p.refusals),
 		Woke: slices.Clone(p.woke), Done: slices.Clone(p.done), Failures: slices.Clone(p.failures),
+		Uses: slices.Concat(p.uses, slices.Collect(maps.Values(p.using))),
 	}
 	for _, h := range p.open {
 		s.Open = append(s.Open, h)

@@ -64,6 +64,9 @@ func TestAKilledWorkerHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-killed
+	if !p.Killed() {
+		t.Error("it does not count as killed")
+	}
 	holds := p.Saw().Holds
 	if len(holds) != 3 {
 		t.Fatalf("%+v, want three", holds)

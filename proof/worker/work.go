@@ -82,13 +82,15 @@ func (w *worker) run(text string) (err error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	taking, noMore := context.WithCancel(ctx)
+	defer noMore()
 	for i, key := range w.Keys {
 		for j := range key.Goroutines {
 			rnd := rand.New(rand.NewPCG(w.Seed, uint64(i)<<32|uint64(j)))
-			w.all.Go(func() { w.turns(ctx, key, rnd) })
+			w.all.Go(func() { w.turns(taking, key, rnd) })
 		}
 	}
-	go w.obey(ctx, stop)
+	go w.obey(ctx, stop, noMore)
 	w.all.Wait()
 	if err := w.engine.Close(); err != nil { // a server that does not answer just now
 		w.tell(event{Refused: &Refusal{Key: "close", Err: err.Error()}})
@@ -96,13 +98,18 @@ func (w *worker) run(text string) (err error) {
 	return nil
 }
 
-// obey does what the test's side says, a line each, until it says no more.
-func (w *worker) obey(ctx context.Context, stop context.CancelFunc) {
+// obey does what the test's side says, a line each, until it says no more. noMore ends the turns.
+func (w *worker) obey(ctx context.Context, stop, noMore context.CancelFunc) {
 	defer stop()
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		verb, arg, _ := strings.Cut(lines.Text(), " ")
-		if verb == "job" {
-			w.all.Go(func() { w.job(ctx, arg) }) // the turns that go on until stop keep all from being over
+		switch verb {
+		case "job":
+			w.all.Go(func() { w.job(ctx, arg) }) // the turns that go on until stop, or finish, keep all from being over
+			continue
+		case "finish":
+			w.all.Go(func() { <-ctx.Done() }) // there may be jobs yet
+			noMore()
 			continue
 		}
 		d, err := time.ParseDuration(arg)
@@ -182,9 +189,13 @@ func (w *worker) job(ctx context.Context, text string) {
 		w.tell(event{Failed: fmt.Sprintf("no job can be done here: %+v", job)})
 		return
 	}
+	if job.Discard {
+		w.discard(ctx, engine, job)
+		return
+	}
 	key, ask := w.Keys[i], engines.Ask{Key: job.Key, TTL: w.TTL, Wait: w.Wait}
 	h := history.Hold{Key: job.Key, Kind: key.Kind, Worker: w.Name, Ticket: job.ID, Asked: clock.Now()}
-	hold, err := engine.Resume(ctx, job.Ticket, ask)
+	hold, err := w.resume(ctx, engine, job, ask)
 	if errors.Is(err, lockmw.ErrTicketSpent) {
 		h.Ticket, h.Asked = "", clock.Now()
 		hold, err = w.engine.Acquire(ctx, ask)
@@ -202,6 +213,47 @@ func (w *worker) job(ctx context.Context, text string) {
 	}
 }
 
+// resume goes on by a job's ticket, and tells what came of it.
+func (w *worker) resume(ctx context.Context, engine engines.HandsOn, job Job, ask engines.Ask) (hold engines.Hold, err error) {
+	w.use(job, func() string {
+		hold, err = engine.Resume(ctx, job.Ticket, ask)
+		switch {
+		case err == nil:
+			return history.WentOn
+		case errors.Is(err, lockmw.ErrTicketSpent):
+			return history.Spent
+		case errors.Is(err, lockmw.ErrNotAcquired) && !errors.Is(err, lockmw.ErrUnavailable) && ctx.Err() == nil:
+			return history.Early
+		}
+		return "" // a command that was not answered may have used it
+	})
+	return hold, err
+}
+
+// discard lets the lock of a job go that is not to be done any more.
+func (w *worker) discard(ctx context.Context, engine engines.HandsOn, job Job) {
+	ctx, cancel := context.WithTimeout(ctx, w.Wait)
+	defer cancel()
+	w.use(job, func() string {
+		if err := engine.Discard(ctx, job.Ticket); err != nil { // it comes again
+			return ""
+		}
+		return history.Discarded
+	})
+}
+
+// use tells of a call by a job's ticket, which says what came of it: before it, since the process may be killed meanwhile, and when it has returned.
+func (w *worker) use(job Job, call func() (came string)) {
+	u := history.Use{ID: int(w.ids.Add(1)), Ticket: job.ID, Worker: w.Name, TTL: w.TTL, Asked: clock.Now()}
+	w.tell(event{Using: &u})
+	u.Came = call()
+	u.Returned = clock.Now()
+	w.tell(event{Used: &u})
+	if u.Came == history.Discarded {
+		w.tell(event{Did: job.ID})
+	}
+}
+
 // hold tells of a hold that has begun, does the work under the lock, which was asked for under a context of its
 // own, and tells how it ended, which it returns. Its lock is handed on unless hands is 0.
 func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold engines.Hold, h history.Hold, hands int) string {
@@ -209,6 +261,9 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 	h.Fence, h.Until = hold.Fence(), until(hold)
 	w.tell(event{Began: &h})
 	job := w.issue(hold, key, h, hands)
+	if job != nil && lockmw.CheckTicket(job.Ticket) == nil { // otherwise the lease had ended
+		h.HandsOn, h.Lasts = job.ID, TicketTTLs*w.TTL
+	}
 	if job != nil && rnd.IntN(2) == 0 { // whoever is given it waits for the lock
 		w.tell(event{Queued: job})
 		job = nil

@@ -63,24 +63,38 @@ func TestAReportIsOrderedOnceUntilItIsMade(t *testing.T) {
 	}
 }
 
-// A worker has died, and its job comes again while the lock has its TTL still.
+// A worker dies while it makes a report. Its job comes again while the lock has its TTL still, waits for that, and is done under the lock.
 func TestAJobThatComesAgainWaitsForItsLock(t *testing.T) {
 	locks := locktest.New(t)
 	var jobs []job
-	order(routes(locks, queue(&jobs)), "7")
-	_, dies, err := locks.Resume(t.Context(), jobs[0].Ticket, making)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := make(chan error, 1)
-	w := worker{locks, func(context.Context, int) error { return nil }}
-	go func() { made <- w.ProcessTask(context.Background(), task(t, jobs[0])) }()
+	service := routes(locks, queue(&jobs))
+	order(service, "7")
+	began, died, made := make(chan struct{}), make(chan error, 1), make(chan error, 1)
+	dies := worker{locks, func(ctx context.Context, _ int) error {
+		close(began)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}}
+	again := worker{locks, func(ctx context.Context, _ int) error {
+		if lease, _ := lockmw.FromContext(ctx); !lease.Valid() {
+			t.Error("the report is made again without its lock")
+		}
+		return context.Cause(ctx)
+	}}
+	j := task(t, jobs[0])
+	go func() { died <- dies.ProcessTask(context.Background(), j) }()
+	<-began
+	go func() { made <- again.ProcessTask(context.Background(), j) }()
 	locktest.AwaitWaiters(t, locks, "report:7", 1)
-	if err := dies.Release(t.Context()); err != nil { // in its place
-		t.Fatal(err)
-	}
+	locktest.Crash(t, locks)
 	if err := <-made; err != nil {
-		t.Error(err)
+		t.Errorf("the job that comes again: %v", err)
+	}
+	if err := <-died; !errors.Is(err, lockmw.ErrLost) { // a dead process would say nothing
+		t.Errorf("the worker that dies: %v, want %v", err, lockmw.ErrLost)
+	}
+	if code := order(service, "7"); code != http.StatusAccepted {
+		t.Errorf("when it is made: %d", code)
 	}
 }
 

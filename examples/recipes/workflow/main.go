@@ -42,6 +42,14 @@ func (h host) charge(ctx context.Context, s state) (state, error) { return h.goO
 func (h host) pack(ctx context.Context, s state) (state, error)   { return h.goOn(ctx, s, pack) }
 func (h host) ship(ctx context.Context, s state) (state, error)   { return h.end(ctx, s, ship) }
 
+// giveUp is the activity of a workflow that goes no further: nobody comes with its last ticket any more, so the lock of the order is not to wait for that.
+func (h host) giveUp(ctx context.Context, s state) (state, error) {
+	if s.Ticket == "" {
+		return s, nil
+	}
+	return state{Order: s.Order}, h.locks.Discard(ctx, s.Ticket)
+}
+
 // goOn does a part of the work under the lock, and hands the lock on to the next activity.
 func (h host) goOn(ctx context.Context, s state, do func(ctx context.Context, order string) error) (next state, err error) {
 	ctx, lease, err := h.lock(ctx, s)
@@ -97,8 +105,8 @@ func done(ctx context.Context, what, order string) error {
 // An activity is what the engine calls, wherever there is a host for it.
 type activity func(ctx context.Context, s state) (state, error)
 
-// workflow stands for your engine's: it keeps what an activity has returned, and tries one again that has failed.
-func workflow(ctx context.Context, order string, activities ...activity) error {
+// workflow stands for your engine's: it keeps what an activity has returned, tries one again that has failed, and calls giveUp if it goes no further.
+func workflow(ctx context.Context, order string, giveUp activity, activities ...activity) error {
 	s := state{Order: order}
 	for _, do := range activities {
 		for tries := 1; ; tries++ {
@@ -108,7 +116,10 @@ func workflow(ctx context.Context, order string, activities ...activity) error {
 				break
 			}
 			if tries == 5 || ctx.Err() != nil {
-				return fmt.Errorf("order %s: %w", order, err)
+				last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+				defer cancel()
+				_, gaveUp := giveUp(last, s)
+				return fmt.Errorf("order %s: %w", order, errors.Join(err, gaveUp))
 			}
 			slog.Warn("the activity is tried again", "order", order, "error", err)
 		}
@@ -134,7 +145,7 @@ func run() error {
 	var all sync.WaitGroup
 	for id := range 3 {
 		all.Go(func() {
-			if err := workflow(ctx, fmt.Sprint(id), h.charge, h.pack, h.ship); err != nil {
+			if err := workflow(ctx, fmt.Sprint(id), h.giveUp, h.charge, h.pack, h.ship); err != nil {
 				slog.Error("a workflow has failed", "error", err)
 			}
 		})

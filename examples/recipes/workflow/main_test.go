@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/locktest"
 )
 
@@ -39,7 +40,7 @@ func TestNobodyChangesAnOrderBetweenItsActivities(t *testing.T) {
 			return context.Cause(ctx)
 		}
 	}
-	err := workflow(t.Context(), "42",
+	err := workflow(t.Context(), "42", h.giveUp,
 		func(ctx context.Context, s state) (state, error) { return h.goOn(ctx, s, during("charged")) },
 		func(ctx context.Context, s state) (state, error) { return h.goOn(ctx, s, during("packed")) },
 		func(ctx context.Context, s state) (state, error) { return h.end(ctx, s, during("shipped")) })
@@ -54,7 +55,7 @@ func TestAnActivityThatFailsIsTriedAgain(t *testing.T) {
 	locks := locktest.New(t)
 	h := host{locks}
 	tries := 0
-	err := workflow(t.Context(), "42", h.charge,
+	err := workflow(t.Context(), "42", h.giveUp, h.charge,
 		func(ctx context.Context, s state) (state, error) {
 			return h.goOn(ctx, s, func(context.Context, string) error {
 				if tries++; tries < 3 {
@@ -96,4 +97,19 @@ func TestAnActivityThatRunsTwiceRunsOneAfterTheOther(t *testing.T) {
 		})
 	}
 	twice.Wait()
+}
+
+// No host has begun the second activity, so its ticket is good for half a minute more: it is discarded.
+func TestAWorkflowThatGivesUpLetsItsLockGo(t *testing.T) {
+	locks := locktest.New(t)
+	h := host{locks}
+	noHost := errors.New("no host is free")
+	pack := func(context.Context, state) (state, error) { return state{}, noHost }
+	if err := workflow(t.Context(), "42", h.giveUp, h.charge, pack, h.ship); !errors.Is(err, noHost) {
+		t.Errorf("it gives up with %v, want %v", err, noHost)
+	}
+	locktest.Hold(t, locks, "order:42") // it is free
+	if err := workflow(t.Context(), "43", h.giveUp, pack); !errors.Is(err, noHost) || errors.Is(err, lockmw.ErrInvalidTicket) {
+		t.Errorf("without a ticket it gives up with %v, want %v", err, noHost)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/test/testenv"
+	"github.com/lockmw/kit/lockmw"
 )
 
 // An exit is how a handler ends.
@@ -77,47 +78,91 @@ func (e *env) runAway(handler http.Handler) (value any, returned bool) {
 	return value, returned
 }
 
-// secondClickIsRefused is about MinHold: what was done is not done again for that long,
-// and what has failed can be tried again at once. That a client has left says nothing of it: a
-// browser gives the first request of a double click up, and its payment may have been made.
-func secondClickIsRefused(e *env) {
+// A work is what a handler does with a request.
+type work struct {
+	name   string
+	handle func(*Exchange) error
+	fails  bool // the work has failed then
+	leaves bool // the client has left before the handler answers, which says nothing of the work
+}
+
+func works() []work {
 	answers := func(status int) func(*Exchange) error {
 		return func(x *Exchange) error {
 			x.W.WriteHeader(status)
 			return nil
 		}
 	}
-	clicks := []struct {
-		name   string
-		handle func(*Exchange) error
-		again  bool // the second click comes through
-		leaves bool // the client of the first one has left before the handler answers
-	}{
+	return []work{
 		{name: "nothing written", handle: fine},
 		{name: "written without a status", handle: func(x *Exchange) error { _, err := x.W.Write([]byte("paid")); return err }},
 		{name: "201", handle: answers(http.StatusCreated)},
 		{name: "a redirect", handle: answers(http.StatusSeeOther)},
-		{name: "400", handle: answers(http.StatusBadRequest), again: true},
-		{name: "503", handle: answers(http.StatusServiceUnavailable), again: true},
-		{name: "an error", handle: func(*Exchange) error { return errHandler }, again: true},
-		{name: "a panic", handle: func(*Exchange) error { panic(http.ErrAbortHandler) }, again: true},
+		{name: "400", handle: answers(http.StatusBadRequest), fails: true},
+		{name: "503", handle: answers(http.StatusServiceUnavailable), fails: true},
+		{name: "an error", handle: func(*Exchange) error { return errHandler }, fails: true},
+		{name: "a panic", handle: func(*Exchange) error { panic(http.ErrAbortHandler) }, fails: true},
 		{name: "nothing written for a client who has left", handle: fine, leaves: true},
 		{name: "201 for a client who has left", handle: answers(http.StatusCreated), leaves: true},
-		{name: "503 for a client who has left", handle: answers(http.StatusServiceUnavailable), leaves: true, again: true},
+		{name: "503 for a client who has left", handle: answers(http.StatusServiceUnavailable), leaves: true, fails: true},
 	}
+}
+
+// work has handler serve the usual request under ctx, in a goroutine of its own, and returns when that has ended. A panic ends it.
+func (e *env) work(ctx context.Context, handler http.Handler) {
+	e.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }()
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, payPath, nil))
+	}()
+	testenv.Receive(e.Env, "the end of the handler", done)
+}
+
+// failedWorkVoidsItsTicket is about work that goes on elsewhere: the lock is handed on to the ticket, and work that has failed gives it back.
+func failedWorkVoidsItsTicket(e *env) {
 	buffered := 100
-	for i, click := range clicks {
+	for _, work := range works() {
+		for _, held := range []bool{false, true} {
+			ctx, leave := context.WithCancel(context.Background())
+			var ticket string
+			route := e.route(func(x *Exchange) error {
+				lease, _ := lockmw.FromContext(x.R.Context())
+				ticket = lease.Ticket(time.Minute)
+				if work.leaves {
+					leave()
+					<-x.R.Context().Done()
+				}
+				return work.handle(x)
+			})
+			if held {
+				route.Options.BufferedResponse = &buffered
+			}
+			e.work(ctx, e.handler(route))
+			leave()
+			e.WantTicket(fmt.Sprintf("%s, response held back: %v", work.name, held), ticket, work.fails)
+		}
+	}
+}
+
+// secondClickIsRefused is about MinHold: what was done is not done again for that long,
+// and what has failed can be tried again at once. That a client has left says nothing of it: a
+// browser gives the first request of a double click up, and its payment may have been made.
+func secondClickIsRefused(e *env) {
+	buffered := 100
+	for i, work := range works() {
 		for _, held := range []bool{false, true} {
 			for _, keeps := range []bool{false, true} {
-				name := fmt.Sprintf("%s, response held back: %v, MinHoldOnError: %v", click.name, held, keeps)
+				name := fmt.Sprintf("%s, response held back: %v, MinHoldOnError: %v", work.name, held, keeps)
 				ran := 0
 				var leave context.CancelFunc
 				route := e.route(func(x *Exchange) error {
-					if ran++; ran == 1 && click.leaves {
+					if ran++; ran == 1 && work.leaves {
 						leave()
 						<-x.R.Context().Done()
 					}
-					return click.handle(x)
+					return work.handle(x)
 				})
 				route.Policy.Prefix = fmt.Sprint(prefix, i, held, keeps)
 				route.Policy.MinHold, route.Policy.MinHoldOnError = time.Minute, keeps
@@ -128,17 +173,11 @@ func secondClickIsRefused(e *env) {
 				for range 2 {
 					var ctx context.Context
 					ctx, leave = context.WithCancel(context.Background())
-					done := make(chan struct{})
-					go func() {
-						defer close(done)
-						defer func() { _ = recover() }()
-						handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, payPath, nil))
-					}()
-					testenv.Receive(e.Env, "the end of the handler", done)
+					e.work(ctx, handler)
 					leave()
 				}
 				want := 1
-				if click.again && !keeps {
+				if work.fails && !keeps {
 					want = 2
 				}
 				if ran != want {

@@ -103,6 +103,7 @@ func Cases() []Case {
 		// exit.go
 		{Name: "EveryExitReleases", check: everyExitReleases},
 		{Name: "SecondClickIsRefused", check: secondClickIsRefused},
+		{Name: "FailedWorkVoidsItsTicket", check: failedWorkVoidsItsTicket},
 		{Name: "CoolDownInvitesNobody", check: coolDownInvitesNobody},
 
 		// lost.go

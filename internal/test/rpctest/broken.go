@@ -35,10 +35,11 @@ var faults = []struct {
 	{"releases beside the answer", []string{"LockIsHeldWhileTheHandlerRuns"}},
 	{"releases on return only", []string{"EveryExitReleases", "EveryExitOfAStreamReleases"}},
 	{"takes failed work for done", []string{"SecondClickIsRefused"}},
-	{"takes all work for failed", []string{"SecondClickIsRefused"}},
+	{"takes all work for failed", []string{"SecondClickIsRefused", "FailedWorkVoidsItsTicket"}},
+	{"hands the lock of failed work on", []string{"FailedWorkVoidsItsTicket"}},
 	{"takes work for failed whose client has left", []string{"SecondClickOfOneWhoLeftIsRefused"}},
 	{"swallows panics", []string{"EveryExitReleases", "EveryExitOfAStreamReleases"}},
-	{"keeps the call's own context", []string{"HandlerFindsItsLease", "LostLockEndsTheWork", "LostLockEndsAStream", "StreamHasOneContext"}},
+	{"keeps the call's own context", []string{"FailedWorkVoidsItsTicket", "HandlerFindsItsLease", "LostLockEndsTheWork", "LostLockEndsAStream", "StreamHasOneContext"}},
 	{"loses the call's context", []string{
 		"HandlerFindsItsLease", "NestedLockIsRefused", "WaitEndsWithTheDeadline", "WaiterWhoLeavesIsForgotten",
 		"ClientWhoIsGoneGetsNothing", "ClientWhoLeavesEndsTheWork",

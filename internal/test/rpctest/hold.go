@@ -236,6 +236,34 @@ func secondClickIsRefused(e *env) {
 	}
 }
 
+// failedWorkVoidsItsTicket is about work that goes on elsewhere: the lock is handed on to the ticket, and work that has failed gives it back.
+func failedWorkVoidsItsTicket(e *env) {
+	for _, exit := range exits() {
+		endings, tickets := make(chan ending, 1), make(chan string, 1)
+		leave := func(ctx context.Context) error {
+			lease, _ := lockmw.FromContext(ctx)
+			tickets <- lease.Ticket(time.Minute)
+			return exit.leave()
+		}
+		e.serve(&shop{
+			rules:  byTenant(),
+			around: watched(endings),
+			pay:    func(ctx context.Context, _ *testpb.Order) error { return leave(ctx) },
+			watch:  func(_ *testpb.Order, s watching) error { return leave(s.Context()) },
+		})
+		for _, unary := range []bool{true, false} {
+			ctx, cancel := e.context()
+			var call sync.WaitGroup
+			call.Go(func() { _ = e.call(ctx, unary) }) // its end is another case's
+			ticket := testenv.Receive(e.Env, "the ticket", tickets)
+			testenv.Receive(e.Env, "the handler's end", endings)
+			e.WantTicket(fmt.Sprintf("%s, unary: %v", exit.name, unary), ticket, exit.name != "return")
+			cancel()
+			call.Wait()
+		}
+	}
+}
+
 // secondClickOfOneWhoLeftIsRefused is about MinHold as well: that a client has left, or its
 // deadline has passed, says nothing of the work. What the handler returns then says it.
 func secondClickOfOneWhoLeftIsRefused(e *env) {

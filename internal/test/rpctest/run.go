@@ -48,6 +48,7 @@ var cases = []doorCase{
 	{name: "EveryExitReleases", check: everyExitReleases},
 	{name: "EveryExitOfAStreamReleases", check: everyExitOfAStreamReleases},
 	{name: "SecondClickIsRefused", check: secondClickIsRefused},
+	{name: "FailedWorkVoidsItsTicket", check: failedWorkVoidsItsTicket},
 	{name: "CoolDownInvitesNobody", check: coolDownInvitesNobody},
 	{name: "SecondClickOfOneWhoLeftIsRefused", check: secondClickOfOneWhoLeftIsRefused},
 	{name: "ClientWhoLeavesEndsTheWork", check: clientWhoLeavesEndsTheWork},

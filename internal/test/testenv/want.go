@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -87,14 +88,24 @@ func (r *Env) WantRuns(want int) {
 	}
 }
 
-// UncertainKeys returns the keys of the work that is uncertain, as lockctl uncertain lists it, and whose keys begin with prefix.
-func (r *Env) UncertainKeys(prefix string) (keys []string) {
+// WantTicket fails the test unless work goes on by the ticket; where the work that issued it has failed, unless the ticket is spent and its lock free.
+func (r *Env) WantTicket(what, ticket string, failed bool) {
 	r.Helper()
-	for info, err := range r.Locks.ListUncertain(context.Background(), prefix) {
-		if err != nil {
-			r.Fatal(err)
-		}
-		keys = append(keys, info.Key)
+	if err := lockmw.CheckTicket(ticket); err != nil {
+		r.Errorf("%s: the handler has no ticket: %v", what, err)
+		return
 	}
-	return keys
+	_, lease, err := r.Locks.Resume(context.Background(), ticket, lockmw.Policy{})
+	switch {
+	case failed && !errors.Is(err, lockmw.ErrTicketSpent):
+		r.Errorf("%s: Resume = %v, want %v", what, err, lockmw.ErrTicketSpent)
+	case !failed && err != nil:
+		r.Errorf("%s: Resume = %v, want that the work goes on", what, err)
+	}
+	if lease != nil {
+		r.Release(lease)
+	}
+	if left := r.Left(); len(left) > 0 {
+		r.Errorf("%s: left in Redis: %q", what, left)
+	}
 }
