@@ -147,11 +147,15 @@ func (w way) measure(ctx context.Context, s Sizes, addr string, callers int) (pe
 				errs[i] = turn(i, n)
 				turns.Add(1)
 			}
+			stop() // one that has failed ends the others
 		})
 	}
 	time.Sleep(s.Warm)
 	before, began := turns.Load(), time.Now()
 	time.Sleep(s.Window)
+	for turns.Load() == before && ctx.Err() == nil { // on a machine that stands still
+		time.Sleep(s.Window)
+	}
 	perSecond = float64(turns.Load()-before) / time.Since(began).Seconds()
 	stop()
 	all.Wait()
