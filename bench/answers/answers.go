@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,7 +52,7 @@ type comparison struct {
 	callers int
 	delay   time.Duration
 	proxied bool
-	inTurns bool                     // the ratio is of the turns a second, and otherwise of the time of one
+	inTurns bool                     // the ratio is of the turns a second, and otherwise of the time that one takes
 	goal    func(ratio float64) bool // nil: there is none
 	goalIs  string
 	judged  string // the way that the goal is for
@@ -129,37 +128,41 @@ func (c comparison) measure(ctx context.Context, s Sizes, addr string, say func(
 	return figures, trip, nil
 }
 
-// measure returns how many turns a second so many callers take.
+// measure returns how many turns a second so many callers take, by the median of what a turn takes: what else a machine does strikes a few turns, each
+// of them for long.
 func (w way) measure(ctx context.Context, s Sizes, addr string, callers int) (perSecond float64, err error) {
 	turn, end, err := w.open(ctx, addr)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	var turns atomic.Int64
+	begin := time.Now().Add(s.Warm)
 	var all sync.WaitGroup
-	errs := make([]error, callers)
-	ctx, stop := context.WithCancel(ctx)
+	took, errs := make([][]float64, callers), make([]error, callers)
+	going, stop := context.WithCancel(ctx)
 	defer stop()
 	for i := range callers {
 		all.Go(func() {
-			for n := 0; ctx.Err() == nil && errs[i] == nil; n++ {
-				errs[i] = turn(i, n)
-				turns.Add(1)
+			defer stop() // one that has failed ends the others, and so does one whose time is over
+			for n, last := 0, begin.Add(s.Window); going.Err() == nil; n++ {
+				began := time.Now()
+				if errs[i] = turn(i, n); errs[i] != nil {
+					return
+				}
+				if now := time.Now(); now.After(begin) {
+					took[i] = append(took[i], now.Sub(began).Seconds())
+					if now.After(last) {
+						return
+					}
+				}
 			}
-			stop() // one that has failed ends the others
 		})
 	}
-	time.Sleep(s.Warm)
-	before, began := turns.Load(), time.Now()
-	time.Sleep(s.Window)
-	for turns.Load() == before && ctx.Err() == nil { // on a machine that stands still
-		time.Sleep(s.Window)
-	}
-	perSecond = float64(turns.Load()-before) / time.Since(began).Seconds()
-	stop()
 	all.Wait()
-	return perSecond, errors.Join(errs...)
+	if err := errors.Join(ctx.Err(), errors.Join(errs...)); err != nil {
+		return 0, err
+	}
+	return float64(callers) / median(slices.Concat(took...)), nil
 }
 
 // print writes a table: the median of each way, and that of its ratios to the first way in the same round, with the least and the most of them.
