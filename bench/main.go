@@ -2,10 +2,11 @@
 //
 // It starts a redis-server of its own and runs each library in processes of
 // their own, round after round. `make bench` runs all of it and writes the
-// folder results; `make bench ARGS=-quick` takes about a minute.
+// folder results; `make bench ARGS=-quick` takes about a minute. `make bench ARGS=-answers`
+// measures what answers of lockmw.Do cost instead, and prints it.
 //
 // Start at scenario/tables.go for what is measured and at load/turns.go for
-// how; library/ has the rivals, goal/ what was promised, report/ the page.
+// how; library/ has the rivals, goal/ what was promised, report/ the page. answers/ is by itself.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockmw/kit/bench/answers"
 	"github.com/lockmw/kit/bench/child"
 	"github.com/lockmw/kit/bench/report"
 	"github.com/lockmw/kit/bench/scenario"
@@ -44,6 +46,8 @@ type options struct {
 	out     string
 	profile string
 	command string // that repeats the run
+	answers bool
+	cost    answers.Sizes // with answers
 }
 
 func parse(args []string) (o options, err error) {
@@ -52,6 +56,7 @@ func parse(args []string) (o options, err error) {
 	only := flags.String("only", "", "measure only scenarios whose name matches this `regexp`; a curve's are \"waiters: 100\"")
 	rounds := flags.Int("rounds", 0, "how often each is measured (default 3, with -quick 1)")
 	window := flags.Duration("d", 0, "how long each measurement takes (default 1s, with -quick 150ms)")
+	flags.BoolVar(&o.answers, "answers", false, "instead: what answers of lockmw.Do cost, beside a lock and a plain GET (7 rounds, with -quick 1)")
 	flags.StringVar(&o.out, "out", "results", "`folder` for the report")
 	flags.StringVar(&o.profile, "cpuprofile", "", "`folder` for a CPU profile of each measurement's client")
 	if err := flags.Parse(args); err != nil {
@@ -60,16 +65,16 @@ func parse(args []string) (o options, err error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("no arguments are expected: %q", flags.Args())
 	}
-	o.sizes = scenario.Full()
+	o.sizes, o.cost = scenario.Full(), answers.Full()
 	if *quick {
-		o.sizes = scenario.Quick()
+		o.sizes, o.cost = scenario.Quick(), answers.Quick()
 		o.kind = "A quick run with small sizes: it shows that everything works, its figures are good for nothing else."
 	}
 	if *rounds > 0 {
-		o.sizes.Rounds = *rounds
+		o.sizes.Rounds, o.cost.Rounds = *rounds, *rounds
 	}
 	if *window > 0 {
-		o.sizes.Window = *window
+		o.sizes.Window, o.cost.Window = *window, *window
 	}
 	if full := scenario.Full(); o.kind == "" && (o.sizes.Rounds < full.Rounds || o.sizes.Window < full.Window) {
 		o.kind = "A short run, with fewer rounds or shorter ones than a full run has: its figures are rough."
@@ -83,6 +88,9 @@ func run(ctx context.Context, args []string) (err error) {
 	o, err := parse(args)
 	if err != nil {
 		return err
+	}
+	if o.answers {
+		return answers.Run(ctx, o.cost, os.Stdout, func(s string) { fmt.Fprintln(os.Stderr, s) })
 	}
 	if o.profile != "" {
 		if o.profile, err = filepath.Abs(o.profile); err != nil {

@@ -115,4 +115,11 @@ func TestFlagsWinOverSizes(t *testing.T) {
 	if o.sizes.Rounds != 7 || o.sizes.Window != 2*time.Second || o.kind == "" {
 		t.Errorf("%+v", o)
 	}
+	o, err = parse([]string{"-answers", "-rounds", "7", "-d", "2s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.answers || o.cost.Rounds != 7 || o.cost.Window != 2*time.Second {
+		t.Errorf("%+v", o)
+	}
 }

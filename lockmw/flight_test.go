@@ -5,12 +5,17 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
@@ -79,29 +84,132 @@ func TestOneAnswerForAll(t *testing.T) {
 	})
 }
 
-// An answer is given to later calls until its time is over, by one command.
+// An answer is given to later calls until its time is over, by one command of whatever kind. The call that makes it sends two, and one more with
+// Uncertain. What a Locker sends once, for its connections and for the texts of the scripts, is behind it.
 func TestAnAnswerIsRetained(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		key := redistest.Prefix(t)
-		client, proxy := proxied(t, s)
-		m := new(maker)
-		for i, pause := range []time.Duration{0, time.Second, 58 * time.Second, 2 * time.Second} {
-			l := testenv.Open(t, client)
-			time.Sleep(pause)
-			before := proxy.Commands()["EVALSHA"] + proxy.Commands()["EVAL"]
-			answer, shared, err := lockmw.Do(context.Background(), l, key, retained(time.Minute), m.make)
-			want, replayed := "answer 1", i == 1 || i == 2
-			if i == 3 {
-				want = "answer 2"
-			}
-			if err != nil || answer != want || shared != replayed {
-				t.Errorf("%d: Do = %q, %v, %v, want %q", i, answer, shared, err, want)
-			}
-			if sent := proxy.Commands()["EVALSHA"] + proxy.Commands()["EVAL"] - before; replayed && sent > 2 { // the first of a Locker has the script's text sent, too
-				t.Errorf("%d commands for an answer that was there", sent)
-			}
+	for name, tc := range map[string]struct {
+		crash lockmw.Crash
+		wait  time.Duration
+		first int
+	}{
+		"RunAgain": {lockmw.RunAgain, 0, 2}, "RunAgain, and it may wait": {lockmw.RunAgain, time.Minute, 2},
+		"Uncertain": {lockmw.Uncertain, 0, 3}, "Uncertain, and it may wait": {lockmw.Uncertain, time.Minute, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				client, proxy := proxied(t, s)
+				l, m, key, f := testenv.Open(t, client), new(maker), redistest.Prefix(t), retained(time.Minute)
+				f.Crash, f.Policy.Wait = tc.crash, tc.wait
+				for range 2 {
+					if _, _, err := lockmw.Do(context.Background(), l, key+"before", f, new(maker).make); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i, step := range []struct {
+					after  time.Duration
+					want   string
+					shared bool
+					sent   int
+				}{
+					{0, "answer 1", false, tc.first},
+					{time.Second, "answer 1", true, 1},
+					{58 * time.Second, "answer 1", true, 1},
+					{2 * time.Second, "answer 2", false, tc.first},
+				} {
+					time.Sleep(step.after)
+					synctest.Wait()
+					proxy.ResetCommands()
+					answer, shared, err := lockmw.Do(context.Background(), l, key, f, m.make)
+					synctest.Wait() // what it has left to others is sent by then, too
+					if err != nil || answer != step.want || shared != step.shared {
+						t.Errorf("%d: Do = %q, %v, %v, want %q, %v", i, answer, shared, err, step.want, step.shared)
+					}
+					if got := proxy.Commands(); total(got) != step.sent {
+						t.Errorf("%d: the commands %v, want %d", i, got, step.sent)
+					}
+				}
+			})
+		})
+	}
+}
+
+// total is how many commands were counted.
+func total(commands map[string]int) (n int) {
+	for _, of := range commands {
+		n += of
+	}
+	return n
+}
+
+// One answer for the callers of several Lockers costs each Locker three commands, however many its callers are: a place in the queue, a look, and a
+// release. The Locker whose function runs needs no look, unless it notes that the work begins. While the work goes on, one of those who wait asks
+// again in each interval of the policy, and the owner renews the lock. The subscription is not counted.
+func TestAnAnswerForManyCostsThreeCommandsALocker(t *testing.T) {
+	const lockers, callers = 4, 40
+	for name, tc := range map[string]struct {
+		crash lockmw.Crash
+		takes time.Duration
+		owner int
+		polls int // of each of the others, at most
+	}{
+		"RunAgain": {lockmw.RunAgain, 50 * time.Millisecond, 2, 0}, "Uncertain": {lockmw.Uncertain, 50 * time.Millisecond, 3, 0},
+		"the work takes long": {lockmw.RunAgain, 850 * time.Millisecond, 2, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				admin := s.Client(t)
+				for _, text := range redisstore.Scripts() {
+					admin.ScriptLoad(context.Background(), text)
+				}
+				var all []*lockmw.Locker
+				var proxies []*faultproxy.Proxy
+				for range lockers {
+					client, proxy := proxied(t, s)
+					all, proxies = append(all, testenv.Open(t, client)), append(proxies, proxy)
+				}
+				f, key := retained(time.Minute), redistest.Prefix(t)
+				f.Crash = tc.crash
+				askTogether(t, all, callers, key+"before", f, tc.takes) // each Locker has its connections and its subscription
+				for _, proxy := range proxies {
+					proxy.ResetCommands()
+				}
+				askTogether(t, all, callers, key, f, tc.takes)
+				owners := 0
+				for i, proxy := range proxies {
+					sent := proxy.Commands()
+					delete(sent, "PING") // of the subscription
+					n := total(sent)
+					if n == tc.owner {
+						owners++
+					}
+					if n != tc.owner && (n < 3 || n > 3+tc.polls) {
+						t.Errorf("Locker %d sent %v, want 3 commands and %d more at most", i, sent, tc.polls)
+					}
+				}
+				if tc.owner != 3 && owners != 1 {
+					t.Errorf("%d Lockers sent %d commands, want the one alone whose function ran", owners, tc.owner)
+				}
+			})
+		})
+	}
+}
+
+// askTogether has so many callers in each Locker ask at the same time, and waits until nothing is left to be sent.
+func askTogether(t *testing.T, lockers []*lockmw.Locker, callers int, key string, f lockmw.Flight, takes time.Duration) {
+	t.Helper()
+	m := &maker{takes: takes}
+	var all sync.WaitGroup
+	for _, l := range lockers {
+		for range callers {
+			all.Go(func() {
+				if answer, _, err := lockmw.Do(context.Background(), l, key, f, m.make); answer != "answer 1" || err != nil {
+					t.Errorf("Do = %q, %v", answer, err)
+				}
+			})
 		}
-	})
+	}
+	all.Wait()
+	time.Sleep(10 * time.Second) // what is removed in the background is removed by then
 }
 
 // An error is its caller's: the next one runs the function, one at a time.
@@ -598,6 +706,39 @@ func TestFlightsThatCannotBe(t *testing.T) {
 		})
 		if !errors.Is(err, lockmw.ErrInvalidPolicy) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, want ErrInvalidPolicy that names it", name, err)
+		}
+	}
+}
+
+// A quorum keeps no answers. Do and Resolve say so, and ask no server.
+func TestAQuorumKeepsNoAnswers(t *testing.T) {
+	var clients []redis.UniversalClient
+	var servers []*redistest.Mini
+	for range 3 {
+		s := redistest.Embedded(t)
+		servers, clients = append(servers, s), append(clients, s.Client(t))
+	}
+	l, err := lockmw.NewQuorum(clients, lockmw.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(over())
+	for _, f := range []lockmw.Flight{flight, uncertain} {
+		answer, shared, err := lockmw.Do(context.Background(), l, "k", f, func(context.Context) (string, error) {
+			t.Error("it ran")
+			return "answer", nil
+		})
+		if answer != "" || shared || !errors.Is(err, lockmw.ErrInvalidPolicy) || !strings.Contains(err.Error(), "a quorum keeps no answers") {
+			t.Errorf("Do = %q, %v, %v, want ErrInvalidPolicy that says why", answer, shared, err)
+		}
+	}
+	err = l.Resolve(context.Background(), "k", "1", lockmw.Again)
+	if !errors.Is(err, lockmw.ErrInvalidPolicy) || !strings.Contains(err.Error(), "a quorum keeps no answers") {
+		t.Errorf("Resolve = %v, want ErrInvalidPolicy that says why", err)
+	}
+	for i, s := range servers {
+		if n := s.TotalConnectionCount(); n > 0 {
+			t.Errorf("%d connections to server %d", n, i)
 		}
 	}
 }

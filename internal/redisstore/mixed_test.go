@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -245,4 +246,182 @@ func TestOlderScriptsShareALockThatWasHandedOn(t *testing.T) {
 			t.Error("a ticket that was removed is not spent")
 		}
 	})
+}
+
+// Older scripts and calls of Do share a queue. Each finds there whom the other has put there, in their order. An answer beside the lock is no matter to the
+// older scripts, and stays as it is; so does the intent of work that was begun.
+func TestOlderScriptsShareAQueueWithAnswers(t *testing.T) {
+	texts := older.BeforeCoolDown()
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, other, another := open(t, client, ns), open(t, client, ns), open(t, client, ns)
+		keys := p.keys("k")
+		old := func(script string, args ...any) any {
+			t.Helper()
+			got, err := redis.NewScript(texts[script]).Run(t.Context(), client, keys[:], args...).Result()
+			if err != nil {
+				t.Fatalf("the older %s: %v", script, err)
+			}
+			return got
+		}
+		asks := func(r store.Ref, join string) (granted bool, fence string) {
+			t.Helper()
+			switch got := old("acquire", r.Token, terms(r), join, "p"+p.channels).(type) {
+			case string:
+				return true, got
+			case []any:
+				if got[0] == int64(1) {
+					fence, _ = got[1].(string)
+					return true, fence
+				}
+			}
+			return false, ""
+		}
+
+		// The queue: a call of Do, an older plain one, a call of Do for something else.
+		r, first, plain, last := p.ref(time.Minute), other.ref(time.Minute), another.ref(time.Minute), other.ref(time.Minute)
+		noteGrant(&r, p.recalling(r, store.Try, "f", 0, true))
+		other.recalling(first, store.Wait, "f", 0, false)
+		if granted, _ := asks(plain, "wait"); granted {
+			t.Error("the older acquire has the lock that a call of Do has")
+		}
+		other.recalling(last, store.Wait, "g", 0, false)
+		p.keep(r, store.Record{Fingerprint: "f", Data: "answer"}, store.HandedOver)
+		other.renew(first, true)
+		p.wantData("the one who is handed the lock", other.looking(first, "f"), "answer")
+		other.release(first, false, store.HandedOver)
+		granted, fence := asks(plain, "wait")
+		if before, _ := strconv.ParseInt(fence, 10, 64); !granted || before <= r.Fence {
+			t.Errorf("the older waiter behind a call of Do: granted %v, fence %s after %d", granted, fence, r.Fence)
+		}
+		if got := old("renew", plain.Token, terms(plain), ""); got != int64(1) {
+			t.Errorf("the older renew of a lock that a call of Do has passed on = %v, want 1", got)
+		}
+		if a := other.recalling(last, store.Wait, "g", time.Minute, false); a.Recalled != nil {
+			t.Errorf("behind an older holder it has the answer to another request: %+v", a.Recalled)
+		}
+		if got := old("release", plain.Token, p.channels, fence); got != int64(2) {
+			t.Errorf("the older release to a call of Do = %v, want 2", got)
+		}
+		a := other.recalling(last, store.Wait, "g", time.Minute, true)
+		if before, _ := strconv.ParseInt(fence, 10, 64); a.Fence <= before {
+			t.Errorf("fence %d behind the older release of %d", a.Fence, before)
+		}
+		noteGrant(&last, a)
+		p.wantData("the one behind the older release", other.looking(last, "g"), "")
+		other.keep(last, store.Record{Fingerprint: "g", Data: "another", Retain: time.Minute}, store.Freed)
+
+		// Older calls beside that answer: each gets the lock, and none the answer.
+		next := p.ref(time.Minute)
+		for what, takes := range map[string]func() bool{
+			"acquire": func() bool { granted, _ := asks(plain, "try"); return granted },
+			"all": func() bool {
+				got, _ := old("all", terms(plain), plain.Token).([]any)
+				return len(got) > 0 && got[0] == int64(1)
+			},
+			"releaseto": func() bool {
+				granted, _ := asks(next, "try")
+				old("releaseto", next.Token, plain.Token, terms(plain), "p"+p.channels, 0, 0, "")
+				return granted
+			},
+		} {
+			if !takes() {
+				t.Errorf("the older %s does not get the lock beside an answer", what)
+			}
+			if got := old("release", plain.Token, p.channels, ""); got != int64(1) {
+				t.Errorf("the older release beside an answer, after %s = %v, want 1", what, got)
+			}
+			p.wantData("after the older "+what, other.recalling(other.ref(time.Minute), store.Try, "g", 0, false).Recalled, "another")
+		}
+		if got := old("inspect").([]any); got[0] != "" || got[3] != int64(0) {
+			t.Errorf("the older inspect beside an answer = %v, want nobody", got)
+		}
+
+		// Work that is noted as begun, whose lock an older force passes on to an older waiter.
+		client.Del(t.Context(), redisKey{ns, "k", recordEnd}.String())
+		r = p.ref(time.Minute)
+		noteGrant(&r, p.recalling(r, store.Try, "f", 0, true))
+		p.begin(r, 7)
+		asks(plain, "wait")
+		if got := old("force", p.channels); got != int64(1) {
+			t.Errorf("the older force of noted work = %v, want 1", got)
+		}
+		if granted, _ := asks(plain, "wait"); !granted {
+			t.Error("the older waiter does not get the lock that the older force has taken")
+		}
+		if a := other.recalling(other.ref(time.Minute), store.Try, "f", 0, false); a.Recalled != nil {
+			t.Errorf("while an older one has the lock: %+v", a.Recalled)
+		}
+		if got := old("release", plain.Token, p.channels, ""); got != int64(1) {
+			t.Errorf("the older release beside an intent = %v, want 1", got)
+		}
+		if found := other.recalling(other.ref(time.Minute), store.Try, "f", 0, false).Recalled; found == nil || found.Work != 7 {
+			t.Errorf("after the older release: %+v, want the intent of work 7", found)
+		}
+		p.keep(r, store.Record{Fingerprint: "f", Data: "late", Retain: time.Minute, Work: 7}, store.NotHeld)
+		p.wantData("kept behind an older force", other.recalling(other.ref(time.Minute), store.Try, "f", 0, false).Recalled, "late")
+	})
+}
+
+// recalling asks for the lock, or for an answer for one who came so long ago.
+func (p *probe) recalling(r store.Ref, join store.Join, fingerprint string, waited time.Duration, granted bool) store.Answer {
+	p.Helper()
+	a := p.recall(func() (store.Answer, error) {
+		return p.Acquire(p.Context(), store.Request{Ref: r, Join: join, Recall: &store.Recall{Fingerprint: fingerprint, Waited: waited}})
+	})
+	if a.Granted != granted {
+		p.Errorf("Acquire(%s) with Recall: granted %v, want %v", joins[join], a.Granted, granted)
+	}
+	return a
+}
+
+// looking looks for an answer for one who has the lock, and came a minute ago.
+func (p *probe) looking(r store.Ref, fingerprint string) *store.Recalled {
+	p.Helper()
+	return p.recall(func() (store.Answer, error) {
+		return p.Recall(p.Context(), store.Request{Ref: r, Recall: &store.Recall{Fingerprint: fingerprint, Waited: time.Minute}})
+	}).Recalled
+}
+
+// begin notes that the work of a holder begins.
+func (p *probe) begin(r store.Ref, work int64) {
+	p.Helper()
+	intent := &store.Intent{Work: work, Lies: time.Minute, Retain: time.Minute, Form: "form"}
+	if a := p.recall(func() (store.Answer, error) {
+		return p.Recall(p.Context(), store.Request{Ref: r, Recall: &store.Recall{Fingerprint: "f", Intent: intent}})
+	}); !a.Granted {
+		p.Errorf("the work is not noted: %+v", a)
+	}
+}
+
+// recall asks again on a machine that stands still.
+func (p *probe) recall(ask func() (store.Answer, error)) store.Answer {
+	p.Helper()
+	began := time.Now()
+	a, err := ask()
+	for unanswered(err, began) {
+		a, err = ask()
+	}
+	if err != nil {
+		p.Fatalf("with Recall: %v", err)
+	}
+	return a
+}
+
+// keep gives a lock back with an answer.
+func (p *probe) keep(r store.Ref, record store.Record, want store.Released) {
+	p.Helper()
+	if did, _, err := p.Release(p.Context(), store.Give{Ref: r, Record: &record}); did != want || err != nil {
+		p.Errorf("Release with an answer = %v, %v, want %v", did, err, want)
+	}
+}
+
+func (p *probe) wantData(what string, got *store.Recalled, want string) {
+	p.Helper()
+	switch {
+	case got == nil && want != "":
+		p.Errorf("%s: no answer, want %q", what, want)
+	case got != nil && (got.Data != want || got.Begun()):
+		p.Errorf("%s: %+v, want %q", what, got, want)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +13,18 @@ import (
 
 // This file has the calls of Do, and what must not be of their answers.
 
-// A made is an answer: when the work for it began and ended, in nanoseconds since the world's begin.
-type made struct{ Began, Ended time.Duration }
+// A made is an answer: the number of the work that has made it, among all of the world's, and when that began and ended, since the world's begin.
+type made struct {
+	Work         int64
+	Began, Ended time.Duration
+}
+
+// A making is what is known of an answer. The judge's mutex guards it.
+type making struct {
+	of     *record // whose work has made it
+	answer made
+	given  time.Time // when that call returned with it; zero: it has not, or Redis may have the answer later
+}
 
 // errFailed is what work returns that fails.
 var errFailed = errors.New("the work failed")
@@ -46,9 +57,26 @@ func (w *world) fly(at int, wish Wish, r *rand.Rand) {
 		case fails:
 			return m, errFailed
 		}
-		return m, nil
+		return w.judge.makes(k, m), nil
 	})
 	w.judge.landed(k, answer, shared, ran, err)
+}
+
+// makes notes an answer, before anybody can have it, and gives it its number.
+func (j *judge) makes(r *record, m made) made {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	m.Work = int64(len(j.made)) + 1
+	j.made = append(j.made, &making{of: r, answer: m})
+	return m
+}
+
+// making returns what is known of an answer, or nil of one that nobody has made. The judge's mutex is held.
+func (j *judge) making(answer made) *making {
+	if i := answer.Work - 1; i >= 0 && i < int64(len(j.made)) && j.made[i].answer == answer {
+		return j.made[i]
+	}
+	return nil
 }
 
 // landed judges what came of a call of Do.
@@ -57,28 +85,54 @@ func (j *judge) landed(r *record, answer made, shared, ran bool, err error) {
 	if ran {
 		j.mu.Lock()
 		j.moves(r)
-		if err == nil && !j.world.ill(r.process, r.asked, FaultKind.refuses) { // otherwise Redis may have it later
-			j.given[answer] = time.Now()
+		if one := j.making(answer); one != nil && err == nil && !j.world.ill(r.process, r.asked, FaultKind.refuses) { // otherwise Redis may have it later
+			one.given = time.Now()
 		}
 		j.mu.Unlock()
 	}
 	switch {
 	case j.hasWorked(r, shared, ran, err):
+		if ran && err == nil {
+			j.hasAnswer(r, answer, shared)
+		}
 	case errors.Is(err, lockmw.ErrOtherRequest):
-		if r.wish.Retain == 0 {
-			j.sayf(r, "%v, and nothing is retained", err)
+		if r.wish.Retain == 0 || !j.madeForAnother(r) {
+			j.sayf(r, "%v, and nothing is retained that was made for another one", err)
 		}
 	case err != nil:
 		j.refused(r, err, time.Since(r.asked))
 	default:
-		j.mu.Lock()
-		given, known := j.given[answer]
-		j.mu.Unlock()
-		if known && r.asked.After(given.Add(r.wish.Retain)) {
-			j.sayf(r, "it asked at %v, and has an answer that was given at %v", r.asked.Sub(j.world.began), given.Sub(j.world.began))
-		}
+		j.hasAnswer(r, answer, shared)
 		j.bound(r, "Do", time.Since(r.asked), j.longest(r)+slack)
 	}
+}
+
+// hasAnswer judges an answer that a call has: somebody has made it, for the same key and fingerprint, and not too long ago.
+func (j *judge) hasAnswer(r *record, answer made, shared bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	one := j.making(answer)
+	switch {
+	case one == nil:
+		j.addLockedf("process %d, %v: nobody has made the answer %+v", r.process, r.wish.Keys, answer)
+	case !shared && one.of != r:
+		j.addLockedf("process %d, %v: process %d has made the answer that it calls its own: %+v", r.process, r.wish.Keys, one.of.process, answer)
+	case one.of.wish.Keys[0] != r.wish.Keys[0]:
+		j.addLockedf("process %d, %v: it has the answer to %v", r.process, r.wish.Keys, one.of.wish.Keys)
+	case one.of.wish.Print != r.wish.Print:
+		j.addLockedf("process %d, %v: it has the answer to the fingerprint %q, and its own is %q", r.process, r.wish.Keys, one.of.wish.Print, r.wish.Print)
+	case !one.given.IsZero() && r.asked.After(one.given.Add(one.of.wish.Retain)):
+		j.addLockedf("process %d, %v: it asked at %v, and has an answer that was given at %v", r.process, r.wish.Keys, r.asked.Sub(j.world.began), one.given.Sub(j.world.began))
+	}
+}
+
+// madeForAnother reports whether an answer was made for the call's key and another fingerprint.
+func (j *judge) madeForAnother(r *record) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.made, func(one *making) bool {
+		return one.of.wish.Keys[0] == r.wish.Keys[0] && one.of.wish.Print != r.wish.Print
+	})
 }
 
 // hasWorked judges what a call says of who has done the work. It reports false for a call that has not done it, and has an answer or is refused.

@@ -25,7 +25,7 @@ type judge struct {
 	stays  map[string]time.Time // by key: until when MinHold keeps it taken at least
 	moved  map[string]time.Time // by key: when one last had it, ended its work, or had released it
 	serves map[int]bool         // by process: it has had a lock
-	given  map[made]time.Time   // when the call of Do returned whose work has made an answer
+	made   []*making            // the answers of Do, by the numbers of their works, from 1
 	once   map[string]*noting   // by key: work that is noted as begun
 	forced map[string]bool      // by key: an operator, or another program, has taken its lock in the middle of work that is noted
 	asks   map[string]int       // by key: calls for several that have not returned; they may have that one already
@@ -71,7 +71,7 @@ const (
 func newJudge(w *world) *judge {
 	return &judge{
 		world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time),
-		moved: make(map[string]time.Time), serves: make(map[int]bool), given: make(map[made]time.Time), once: make(map[string]*noting), forced: make(map[string]bool), asks: make(map[string]int),
+		moved: make(map[string]time.Time), serves: make(map[int]bool), once: make(map[string]*noting), forced: make(map[string]bool), asks: make(map[string]int),
 		wants: make(map[string]*wanted), has: make(map[string]*record), jobs: make(map[string][]*job),
 	}
 }

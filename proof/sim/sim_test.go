@@ -205,6 +205,26 @@ func TestShrink(t *testing.T) {
 // noPrint is what Redis gets of no fingerprint.
 const noPrint = "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
 
+// rewrites has the answers of a1 be others, which are given to whoever comes: change gets the fingerprint of one and its text, and returns those of another;
+// no fingerprint leaves it as it is.
+func rewrites(change func(mark, text string) (string, string)) func(*world) {
+	return func(w *world) {
+		const key = "lock:{a1}:answer"
+		for range 2000 {
+			time.Sleep(17 * time.Millisecond)
+			words := strings.SplitN(w.plain.Get(context.Background(), key).Val(), " ", 4)
+			if len(words) < 4 || words[1] == "9000000000000000" {
+				continue
+			}
+			mark, text := change(words[2], words[3])
+			if mark == "" {
+				continue
+			}
+			w.plain.Set(context.Background(), key, strings.Join([]string{words[0], "9000000000000000", mark, text}, " "), time.Hour)
+		}
+	}
+}
+
 // What must not be is noticed: a plan without faults is fine, and not with something bad beside it that the judge does not know of.
 func TestTheJudgeNotices(t *testing.T) {
 	plan := func(w Wish, callers int) Plan {
@@ -220,6 +240,12 @@ func TestTheJudgeNotices(t *testing.T) {
 	stays := plan(Wish{Kind: minHold, Keys: []string{"m0"}, Policy: lockmw.Policy{MinHold: 40 * time.Second}}, 2)
 	permits := plan(Wish{Kind: permit, Keys: []string{"p0"}, Policy: lockmw.Policy{Permits: 2}}, 3)
 	once := plan(Wish{Kind: noted}, 2)
+	answers := plan(Wish{Kind: flight, Keys: []string{"a1"}, Retain: 2 * time.Second}, 2)
+	prints := plan(Wish{Kind: flight, Keys: []string{"a1"}, Retain: 2 * time.Second}, 2)
+	for i := range 2 {
+		answers.Processes[i].Callers[0].Pause, prints.Processes[i].Callers[0].Pause = 10*time.Second, 10*time.Second
+	}
+	prints.Processes[1].Callers[0].Wishes[0].Print = "other"
 	set := plan(Wish{Kind: mutex, Keys: []string{"m0"}, Policy: lockmw.Policy{Name: "m"}}, 2)
 	for i := range set.Processes {
 		set.Processes[i].Service, set.Processes[i].Reads, set.Processes[i].MayOff = "sim0", readsRedis|readsFile, true
@@ -246,6 +272,11 @@ func TestTheJudgeNotices(t *testing.T) {
 	}
 	if r := Run(t, once); r.Wrong != nil || r.Holds < 2 || r.Holds > once.Turns {
 		t.Errorf("%v, %d holds, want nothing wrong, and one for a turn at most, of %s", r.Wrong, r.Holds, once)
+	}
+	for _, p := range []Plan{answers, prints} {
+		if r := Run(t, p); r.Wrong != nil || r.Holds < 2 {
+			t.Errorf("%v, %d holds, want nothing wrong, and several, of %s", r.Wrong, r.Holds, p)
+		}
 	}
 	again := func(what func()) {
 		for range 2000 {
@@ -324,6 +355,21 @@ func TestTheJudgeNotices(t *testing.T) {
 		"a call in shadow leaves something": {trial, func(w *world) {
 			w.plain.Set(context.Background(), "lock:shadow:{m0}", "x.y:1", time.Hour)
 		}, "is left, and nobody calls any more"},
+		"an answer of Do is there that nobody has made": {answers, func(w *world) {
+			w.plain.Set(context.Background(), "lock:{a1}:answer", "1 9000000000000000 "+noPrint+` 1 json `+"\n{\"Work\":7}", time.Hour)
+		}, "nobody has made the answer"},
+		"one that was made has been changed": {answers, rewrites(func(_, text string) (string, string) {
+			return noPrint, strings.Replace(text, `"Ended":`, `"Ended":1`, 1)
+		}), "nobody has made the answer"},
+		"an answer goes to another fingerprint": {prints, rewrites(func(mark, text string) (string, string) {
+			if mark == noPrint {
+				return "", ""
+			}
+			return noPrint, text
+		}), `it has the answer to the fingerprint "other", and its own is ""`},
+		"a call is told of another fingerprint, and there was none": {answers, rewrites(func(_, text string) (string, string) {
+			return "other", text
+		}), "nothing is retained that was made for another one"},
 		"an answer is there that nobody has made": {once, func(w *world) {
 			w.plain.Set(context.Background(), "lock:{u0}:answer", "1 9000000000000000 "+noPrint+` 1 json `+"\n{\"ID\":7}", time.Hour)
 		}, "nobody has made the answer"},
