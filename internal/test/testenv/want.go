@@ -88,6 +88,18 @@ func (r *Env) WantRuns(want int) {
 	}
 }
 
+// UncertainKeys returns the keys of the work that is uncertain, as lockctl uncertain lists it, and whose keys begin with prefix.
+func (r *Env) UncertainKeys(prefix string) (keys []string) {
+	r.Helper()
+	for info, err := range r.Locks.ListUncertain(context.Background(), prefix) {
+		if err != nil {
+			r.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys
+}
+
 // WantTicket fails the test unless work goes on by the ticket; where the work that issued it has failed, unless the ticket is spent and its lock free.
 func (r *Env) WantTicket(what, ticket string, failed bool) {
 	r.Helper()
