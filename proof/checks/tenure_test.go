@@ -27,6 +27,8 @@ type crowd struct {
 	fell   atomic.Int64 // fences that were not higher than all before
 	inside *atomic.Int64
 	keeps  atomic.Pointer[atomic.Int64] // not nil: whoever is inside stays until the lease's context ends, and notes there when (Unix ns)
+	rests  atomic.Pointer[rest]         // not nil: whoever is inside stays as long as it says
+	joined bool                         // nobody leaves before another one waits, so that the lock is never free
 
 	stop context.CancelFunc
 	all  sync.WaitGroup
@@ -37,14 +39,29 @@ type crowd struct {
 	asks bool      // and that was the last one
 }
 
+// A rest is for how long whoever is inside stays, also if the lock is lost.
+type rest struct {
+	begun        sync.Once
+	inside, over chan struct{} // closed: somebody stays; he may go
+}
+
+func newRest() *rest { return &rest{inside: make(chan struct{}), over: make(chan struct{})} }
+
 // turn is one turn on a lock.
 type turn struct{ asked, began, ended time.Time }
 
 // gather has n goroutines take turns of so long on key. inside counts who is inside; others
 // may share it.
 func gather(l *lockmw.Locker, key string, n int, p lockmw.Policy, hold time.Duration, inside *atomic.Int64) *crowd {
+	c := &crowd{inside: inside}
+	c.begin(l, key, n, p, hold)
+	return c
+}
+
+// begin is gather for a crowd that is there.
+func (c *crowd) begin(l *lockmw.Locker, key string, n int, p lockmw.Policy, hold time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
-	c := &crowd{inside: inside, stop: stop}
+	c.stop = stop
 	for range n {
 		c.all.Go(func() {
 			for ctx.Err() == nil {
@@ -57,7 +74,6 @@ func gather(l *lockmw.Locker, key string, n int, p lockmw.Policy, hold time.Dura
 			}
 		})
 	}
-	return c
 }
 
 func (c *crowd) turn(ctx context.Context, l *lockmw.Locker, key string, p lockmw.Policy, hold time.Duration) error {
@@ -78,6 +94,13 @@ func (c *crowd) turn(ctx context.Context, l *lockmw.Locker, key string, p lockmw
 	if ended := c.keeps.Load(); ended != nil {
 		<-under.Done()
 		ended.Store(time.Now().UnixNano())
+	}
+	if c.joined {
+		comes(patience, func() bool { return l.Stats().Names[p.Name].Waiting > 0 || ctx.Err() != nil })
+	}
+	if r := c.rests.Load(); r != nil {
+		r.begun.Do(func() { close(r.inside) })
+		<-r.over
 	}
 	one.ended = time.Now()
 	c.inside.Add(-1)
