@@ -57,7 +57,11 @@ type landing struct {
 }
 
 func newCall(ctx context.Context, l *Locker, key string, f Flight) *call {
+	ttl := f.Policy.withDefaults().TTL
 	l.adjust(&f.Policy, forDo) // which is never off
+	if raised := f.Policy.withDefaults().TTL - ttl; raised > 0 {
+		f.UncertainFor = f.uncertainFor() + raised // the intent is to outlast the lock of a process that has died by as long as the program says
+	}
 	return &call{
 		locker: l, ctx: ctx, key: key, how: f, came: time.Now(),
 		of: flightName{f.Policy.Prefix + key, f.fingerprint()}, lands: make(chan landing, 1),
@@ -180,6 +184,15 @@ func (c *call) awaitLanding(over <-chan time.Time) (landing, error) {
 	}
 }
 
+// close has calls that come from now on begin a flight of their own: the answer is there, and they come after it.
+func (c *call) close() {
+	led := c.locker.lockLedger(c.of.key)
+	defer led.mu.Unlock()
+	if led.flights[c.of] == c.flight {
+		delete(led.flights, c.of)
+	}
+}
+
 // patience is for how long the policy lets a call wait.
 func (c *call) patience() (limit time.Duration, bounded bool) {
 	p := c.how.Policy.withDefaults()
@@ -239,11 +252,15 @@ func (c *call) land(answers func(*call) bool, what landing) {
 		}
 	}
 	f.calls, f.cancel, f.leads = others, nil, nil
+	switch now := led.flights[c.of]; {
+	case len(others) == 0 && now == f:
+		delete(led.flights, c.of)
+	case len(others) > 0 && now == nil: // the answer was closed over, and then lost
+		led.flights[c.of] = f
+	}
 	if len(others) > 0 {
 		f.leads = others[0]
 		f.leads.lands <- landing{leads: true}
-	} else if led.flights[c.of] == f {
-		delete(led.flights, c.of)
 	}
 }
 
@@ -397,6 +414,9 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 		defer stop()
 		data, err := fn(ctx)
 		answer, lasts, err := c.answerOf(data, err)
+		if answer != nil {
+			c.close() // before it can be kept
+		}
 		if !lasts {
 			lease.reportAnswer(err)
 		}

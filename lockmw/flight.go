@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -35,7 +36,7 @@ type Flight struct {
 
 	// UncertainFor is for how long Uncertain keeps the next call from doing the work again, counted from when the work begins: from
 	// one second to a year, and longer than the Policy's TTL, which is how long a process that has died keeps the lock. Make it longer
-	// than the work and the TTL. Zero means seven days.
+	// than the work and the TTL. Zero means seven days. If a live setting raises the TTL, this time is longer by as much.
 	UncertainFor time.Duration
 
 	// Fingerprint checks that the key was used for the same request: it is, for example, the body, where a client has chosen the
@@ -293,12 +294,11 @@ func (f Flight) bareFact(fingerprint string) *store.Record {
 
 // intent says that the work with that id begins.
 func (f Flight) intent(work int64) *store.Intent {
-	lies := f.UncertainFor
-	if lies == 0 {
-		lies = defaultUncertainFor
-	}
-	return &store.Intent{Work: work, Lies: lies, Retain: f.Retain, Form: f.head()}
+	return &store.Intent{Work: work, Lies: f.uncertainFor(), Retain: f.Retain, Form: f.head()}
 }
+
+// uncertainFor is for how long the intent of work lies there that nobody has ended.
+func (f Flight) uncertainFor() time.Duration { return cmp.Or(f.UncertainFor, defaultUncertainFor) }
 
 // decode reads the answer from the data of a record.
 func (f Flight) decode(key string, data string, answer any) error {

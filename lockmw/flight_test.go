@@ -84,6 +84,34 @@ func TestOneAnswerForAll(t *testing.T) {
 	})
 }
 
+// Whoever comes when the answer is there comes after it, also while the one who has made it tells that the lock is free.
+func TestWhoComesAfterTheAnswerHasItMadeAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		released, told := make(chan struct{}), make(chan struct{})
+		var releases atomic.Int64
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+			if e.Kind == lockmw.EventReleased && releases.Add(1) == 1 {
+				close(released)
+				<-told
+			}
+		}))
+		m := new(maker)
+		var first sync.WaitGroup
+		first.Go(func() {
+			if answer, _, err := lockmw.Do(context.Background(), l, key, flight, m.make); err != nil || answer != "answer 1" {
+				t.Errorf("Do = %q, %v", answer, err)
+			}
+		})
+		<-released
+		if answer, shared, err := lockmw.Do(context.Background(), l, key, flight, m.make); err != nil || answer != "answer 2" || shared {
+			t.Errorf("behind the answer Do = %q, %v, shared %t, want one of its own", answer, err, shared)
+		}
+		close(told)
+		first.Wait()
+	})
+}
+
 // An answer is given to later calls until its time is over, by one command of whatever kind. The call that makes it sends two, and one more with
 // Uncertain. What a Locker sends once, for its connections and for the texts of the scripts, is behind it.
 func TestAnAnswerIsRetained(t *testing.T) {

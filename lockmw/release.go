@@ -171,7 +171,7 @@ func (t *tenure) giveBack(ctx context.Context, l *Lease, called time.Time) error
 // forget has the Locker forget a tenure that was given back.
 func (t *tenure) forget() {
 	if t.mayReturn { // a command of the claim may take the lock anew, behind this release. A second removal does no harm
-		t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
+		t.locker.janitor.AddAt(t.staysTill(), t.ref, false)
 	}
 	t.locker.forgetTenure(t)
 }
@@ -192,7 +192,7 @@ func (t *tenure) giveBackAsync(l *Lease, called time.Time) bool {
 	}
 	t.over()
 	a := &asyncGivingBack{givingBack: t.newGivingBack(context.Background(), called), lease: l, ledger: led}
-	if landed := t.locker.watchdog.RemoveNoWait(&t.renewal); landed != nil && time.Now().Before(t.stayTill()) {
+	if landed := t.locker.watchdog.RemoveNoWait(&t.renewal); landed != nil && time.Now().Before(t.staysTill()) {
 		a.announced = t.locker.store.Announce(t.ref.Key)
 		go func() {
 			<-landed
@@ -330,7 +330,7 @@ func (g *givingBack) rest() error {
 	case f.Permanent, time.Until(g.deadline) <= g.pause, !sleep(g.pauses, g.pause):
 		t := g.t
 		if g.record == nil { // otherwise the caller goes on
-			t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
+			t.locker.janitor.AddAt(t.staysTill(), t.ref, false)
 		}
 		if token := g.give.Ticket.Token; token != "" { // which may have it, or may get it yet
 			t.locker.janitor.Add(store.Ref{Key: t.ref.Key, Token: token, TTL: g.ticket.Lasts}, false)

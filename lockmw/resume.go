@@ -130,7 +130,8 @@ func (c *claim) resume() (*Lease, error) {
 	retries := new(retry.Intervals)
 	retries.Begin(c.policy.Retries, c.policy.RetryInterval, time.Now())
 	for final := !c.policy.waits(); ; {
-		switch p := c.prospect(); c.outlook(p) {
+		p := c.prospect()
+		switch c.outlook(p) {
 		case refuses, opens:
 			return c.unreachable(p)
 		case holdsBack:
@@ -163,20 +164,24 @@ func (c *claim) resume() (*Lease, error) {
 			return nil, errNotHandedOn
 		}
 		var err error
-		if final, err = c.pauses(retries); err != nil {
+		if final, err = c.pauses(retries, p); err != nil {
 			c.withdraw()
 			return nil, err
 		}
 	}
 }
 
-// pauses waits until the claim is to ask again, and reports whether that is for the last time. The error ends it before.
-func (c *claim) pauses(retries *retry.Intervals) (final bool, err error) {
+// pauses waits until the claim is to ask again, and reports whether that is for the last time. p is what was known of Redis when it asked. The error
+// ends the claim before. Nobody tells it that the issuer has handed the lock on, so it asks as often as the asker of a queue does.
+func (c *claim) pauses(retries *retry.Intervals, p outage.Prospect) (final bool, err error) {
 	if c.queuedAt.IsZero() {
 		c.queuedAt = time.Now() // it waits, and is refused as one that has waited
 	}
 	t := time.Now()
 	wake, final := retries.After(t)
+	if latest := t.Add(pollAtMost); latest.Before(wake) {
+		wake, final = latest, false
+	}
 	if soonest := t.Add(faultPause); c.fault != nil && wake.Before(soonest) && !final {
 		wake = soonest
 	}
@@ -190,6 +195,8 @@ func (c *claim) pauses(retries *retry.Intervals) (final bool, err error) {
 	select {
 	case <-timer.C:
 		return final, nil
+	case <-p.Changed:
+		return false, nil
 	case <-c.ctx.Done():
 		return false, c.gaveUp()
 	case <-c.locker.closing:

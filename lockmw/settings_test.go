@@ -208,6 +208,29 @@ func TestSettingsOfTTLAndMaxHoldReachTheLease(t *testing.T) {
 	}, lockmw.AllowOff())
 }
 
+// Work of which nobody knows is told for as long behind the lock's end as the program says, also where a setting has the lock last longer.
+func TestASettingOfTTLLeavesTheTimeOfUncertainWork(t *testing.T) {
+	inFile(t, `{"shop/pay": {"ttl": "1h"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+		f := lockmw.Flight{Policy: lockmw.Policy{Name: "pay"}, Crash: lockmw.Uncertain, Retain: time.Minute, UncertainFor: 10 * time.Minute}
+		_, _, err := lockmw.Do(t.Context(), l, "k", f, func(context.Context) (string, error) { return "", lockmw.ErrUncertain })
+		if !errors.Is(err, lockmw.ErrUncertain) {
+			t.Errorf("Do = %v, want that nobody knows", err)
+		}
+		ask := func() error {
+			_, _, err := lockmw.Do(t.Context(), l, "k", f, func(context.Context) (string, error) { return "paid twice", nil })
+			return err
+		}
+		time.Sleep(time.Hour + 9*time.Minute)
+		if err := ask(); !errors.Is(err, lockmw.ErrUncertain) {
+			t.Errorf("after an hour and nine minutes: %v, want ErrUncertain", err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := ask(); err != nil {
+			t.Errorf("when its time is over: %v", err)
+		}
+	})
+}
+
 func TestASettingThatDoesNotFitLeavesThePolicyAlone(t *testing.T) {
 	noop := func(context.Context) error { return nil }
 	for _, test := range []struct {

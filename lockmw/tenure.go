@@ -344,7 +344,7 @@ func (t *tenure) cancelStay(lease *Lease) {
 }
 
 // stayTill is until when the key stays taken, if it is given back sooner; zero: it does not.
-// The caller holds mu, or the tenure is over.
+// The caller holds mu.
 func (t *tenure) stayTill() (till time.Time) {
 	for _, s := range t.stays {
 		if s.till.After(till) {
@@ -354,7 +354,7 @@ func (t *tenure) stayTill() (till time.Time) {
 	return till
 }
 
-// staysTill is stayTill for who does not hold mu: with an answer to keep the tenure is not over while it is given back.
+// staysTill is stayTill for who does not hold mu. A tenure that is given back may not be over, or lost: then a nested lease may yet change it.
 func (t *tenure) staysTill() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

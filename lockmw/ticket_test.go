@@ -444,6 +444,28 @@ func TestDiscardLetsTheLockGo(t *testing.T) {
 }
 
 // A worker that knows before the issuer is done that it will not go on waits for the release.
+// A worker that waits asks often enough, whatever the policy's interval, that the lock does not lie idle until the ticket's time is over.
+func TestAWorkerThatWaitsWithALongInterval(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
+		first := mustAcquire(t, l, key, lockmw.Policy{})
+		ticket := first.Ticket(10 * time.Second)
+		handsOn := time.AfterFunc(time.Second, func() {
+			if err := first.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		defer handsOn.Stop()
+		began := time.Now()
+		lease := mustResume(t, other, ticket, lockmw.Policy{Wait: 10 * time.Minute, RetryInterval: time.Minute})
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("the worker goes on after %v", took)
+		}
+		mustRelease(t, lease)
+	})
+}
+
 func TestDiscardWaitsForTheIssuer(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		c, key := s.Client(t), redistest.Prefix(t)
