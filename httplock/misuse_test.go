@@ -270,26 +270,34 @@ func TestParamsAreAskedForOnce(t *testing.T) {
 
 // One name in two routes: the key is the outer one's, and the handler sees the inner one's.
 func TestOneNameInTwoRoutesIsTold(t *testing.T) {
+	const says = `keyfunc: mistake of the program: httplock: the key is made of the parameter "id" of route %q, and route %q behind it has another parameter of that name, which its handler sees: give one of them another name, or put the middleware on the inner route`
 	for _, tc := range []struct {
-		inner string // the parameter
-		code  string
-		says  string
+		outer, key, inner, path string
+		told                    bool
 	}{
-		{"id", "LOCK_MISUSE", `keyfunc: mistake of the program: httplock: the key is made of the parameter "id" of route "/shops/{id}/", and route "POST /shops/{shop}/orders/{id}" behind it has another parameter of that name, which its handler sees: give one of them another name, or put the middleware on the inner route`},
-		{"order", "", ""},
+		{"/shops/{id}/", "{param.id}", "POST /shops/{shop}/orders/{id}", "/shops/1/orders/42", true},
+		{"/shops/{id}/", "{param.id}", "POST /shops/{shop}/orders/{order}", "/shops/1/orders/42", false},
+		{
+			"/{country}/{shop}/{id}/", "{param.country}-{param.shop}-{param.id}-{param.id}",
+			"POST /{country}/{shop}/{order}/{id}", "/de/1/42/7", true,
+		},
 	} {
 		var log testenv.Log
 		r := testenv.New(t, redistest.Embedded(t))
 		locks := r.NewLocker(log.Option())
 		inner, outer := http.NewServeMux(), http.NewServeMux()
-		inner.HandleFunc("POST /shops/{shop}/orders/{"+tc.inner+"}", func(http.ResponseWriter, *http.Request) {})
-		outer.Handle("/shops/{id}/", httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Name: "pay"})(inner))
+		inner.HandleFunc(tc.inner, func(http.ResponseWriter, *http.Request) {})
+		outer.Handle(tc.outer, httplock.Middleware(locks, keyfunc.MustParse(tc.key), lockmw.Policy{Name: "pay"})(inner))
 		for range 3 {
-			if answer := testenv.Ask(outer, "POST /shops/1/orders/42"); answer != "200 " {
+			if answer := testenv.Ask(outer, "POST "+tc.path); answer != "200 " {
 				t.Errorf("answer = %q, want the handler's", answer)
 			}
 		}
 		r.CloseNow(locks)
-		log.Want(t, "pay", tc.code, tc.says)
+		if tc.told {
+			log.Want(t, "pay", "LOCK_MISUSE", fmt.Sprintf(says, tc.outer, tc.inner))
+		} else {
+			log.Want(t, "pay", "", "")
+		}
 	}
 }

@@ -19,7 +19,8 @@ type view struct {
 	handler *handler
 	query   url.Values        // once it is asked for
 	params  map[string]string // of WithParams, once they are asked for; not nil
-	read    [2]param          // the first parameters that were read with r.PathValue
+	read    []param           // the parameters that were read with r.PathValue
+	few     [2]param          // where the first of them are
 }
 
 type param struct{ name, value string }
@@ -41,11 +42,20 @@ func (v *view) Param(name string) (string, bool) {
 		value = v.ownParams()[name]
 	} else {
 		value = v.Outer().PathValue(name)
-		if at := slices.IndexFunc(v.read[:], func(p param) bool { return p.name == "" || p.name == name }); at >= 0 {
-			v.read[at] = param{name, value}
-		}
+		v.note(param{name, value})
 	}
 	return v.RouteParam(name, value, false)
+}
+
+// note keeps what was read, once for each name.
+func (v *view) note(p param) {
+	if slices.ContainsFunc(v.read, func(q param) bool { return q.name == p.name }) {
+		return
+	}
+	if v.read == nil {
+		v.read = v.few[:0]
+	}
+	v.read = append(v.read, p)
 }
 
 // checkInner is called when the handler has returned. A router behind the middleware sets the parameters of

@@ -10,12 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Who has given no logger is told of mistakes of the program and of uncertain work, each once, and of nothing else.
+// Who has given no logger is told of mistakes of the program, of keys that have several spellings and of uncertain work, each once, and of nothing else.
 func TestMistakesAreLoggedWithoutALogger(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
@@ -26,6 +27,7 @@ func TestMistakesAreLoggedWithoutALogger(t *testing.T) {
 	}{
 		{"no logger", nil, []string{
 			`ERROR LOCK_MISUSE lockmw: acquire "order:": no such parameter`,
+			"WARN  ", // a key that has several spellings
 			`ERROR IDEMPOTENCY_UNCERTAIN lockmw: `,
 		}},
 		{"silenced", []lockmw.Option{lockmw.WithLogger(slog.New(slog.DiscardHandler))}, nil},
@@ -49,6 +51,9 @@ func TestMistakesAreLoggedWithoutALogger(t *testing.T) {
 		_ = l.Refuse(ctx, p, fmt.Errorf("%w: no header", lockmw.ErrInvalidKey)) // the client's mistake
 		for range 3 {
 			_ = l.Refuse(ctx, p, fmt.Errorf("no such parameter"))
+		}
+		for range 3 {
+			door.OddInteger(ctx, l, p, "/orders/{id}", "param", "id")
 		}
 		_ = lease.Release(ctx)
 		for range 3 { // the first is told when it happens

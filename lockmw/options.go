@@ -167,6 +167,7 @@ func WithNote(note func(ctx context.Context) string) Option {
 //
 //   - mistakes of the program: refusals with CodeMisuse, tickets that could not be issued, and
 //     a panic of an observer;
+//   - keys that are made of a number in several spellings, once for each route and value;
 //   - uncertain work: refusals with CodeIdempotencyUncertain, one line for each work;
 //   - policies with Shadow, one line a minute for each Name, for 20 Names at most, and one that
 //     says that there are more;

@@ -65,14 +65,14 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.Reaches() }
 }
 
-// warn logs what is wrong with the program, by a line for each text.
+// warn logs what is wrong with the program, by a line for each text, also where nobody has given a logger.
 func (l *Locker) warn(ctx context.Context, p Policy, text string) {
 	if l.log.Handler() == slog.DiscardHandler {
 		return
 	}
 	if _, ok := l.refusals.Admits(report.Kind{Name: p.Name, Mistake: text}, time.Now()); ok {
 		ctx = context.WithoutCancel(ctx)
-		l.reports.Later(func() { l.log.WarnContext(ctx, "lockmw: "+text, "name", p.Name) })
+		l.reports.Later(func() { l.reports.Shouting().WarnContext(ctx, "lockmw: "+text, "name", p.Name) })
 	}
 }
 
