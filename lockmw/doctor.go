@@ -43,8 +43,8 @@ func (r Report) Worst() Severity {
 
 // Doctor tells whether locks can work in the Locker's Redis, as Ping does. It also tells what should be mended although they work: a right
 // that the user lacks and that locks can do without, a proxy that keeps a command from the server, a server that may evict locks when its
-// memory is full, answers of Do that would not survive a restart. Doctor is for operators, and lockctl doctor prints what it returns. A
-// service should stop only for the error of Ping, and log the report.
+// memory is full, a clock that disagrees with this machine's, answers of Do that would not survive a restart. Doctor is for operators, and
+// lockctl doctor prints what it returns. A service should stop only for the error of Ping, and log the report.
 //
 // Whatever Doctor finds is in the report. It returns an error only if nothing could be found out: ErrClosed after Close, or the error of
 // ctx if that ended before the report was complete. Doctor takes some seconds at most. It takes no lock, and writes what Ping writes.

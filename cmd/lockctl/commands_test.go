@@ -179,8 +179,12 @@ func TestHelp(t *testing.T) {
 		s.run("", "policy", command, "--help")
 	}
 	golden.Check(t, "testdata/help.golden", s.String())
-	if got := lockctl(t, "", "--version"); got.status != 0 || !strings.HasPrefix(got.out, "lockctl version ") {
-		t.Errorf("--version: %+v", got)
+	told := lockctl(t, "", "--version")
+	if told.status != 0 || !strings.HasPrefix(told.out, "lockctl version ") {
+		t.Errorf("--version: %+v", told)
+	}
+	if got := lockctl(t, "", "version"); got != told {
+		t.Errorf("version: %+v, want what --version says, %+v", got, told)
 	}
 }
 

@@ -16,7 +16,8 @@ func doctorCommand(f *flags) *cobra.Command {
 		Short: "Tell whether locks can work in this Redis, and what to do",
 		Long: "Tell whether locks can work in this Redis, and what to do: whether the server is there, new\n" +
 			"enough, one server and no replica, what the user may not run, what a proxy keeps from it,\n" +
-			"and whether the server may evict locks. Where answers of lockmw.Do or Idempotent are kept, it tells\n" +
+			"whether the server may evict locks, and whether its clock, or that of one of a Cluster's masters,\n" +
+			"is wrong. Where answers of lockmw.Do or Idempotent are kept, it tells\n" +
 			"how many (it looks for two seconds at most), whether they survive a restart of the server, and\n" +
 			"whether there is room for more. A line is ok, advice (locks work, and something\n" +
 			"should be mended; status 3) or error (status 1: no lock can be had, a master of a Cluster does not answer,\n" +

@@ -9,6 +9,7 @@
 //	lockctl policy set|ls|clear what services do while they run (lockmw.WithSettings)
 //	lockctl doctor             whether locks can work in this Redis, and what to do
 //	lockctl completion SHELL   completion for bash, zsh, fish or powershell
+//	lockctl version            the version of this program, as --version
 //
 // The Redis is that of --redis or REDIS_URL, as in redis://user:password@host:6379/0 (rediss://
 // with TLS). Without both it is redis://localhost:6379/0. With --cluster, the URL is that of one
@@ -103,8 +104,22 @@ func newRoot() *cobra.Command {
 		Long:          "Show and release the locks of package lockmw in a Redis.\n\n" + exitStatuses,
 	}
 	f.add(root)
-	root.AddCommand(lsCommand(&f), showCommand(&f), watchCommand(&f), releaseCommand(&f), uncertainCommand(&f), resolveCommand(&f), policyCommand(&f), doctorCommand(&f))
+	root.AddCommand(lsCommand(&f), showCommand(&f), watchCommand(&f), releaseCommand(&f), uncertainCommand(&f), resolveCommand(&f), policyCommand(&f), doctorCommand(&f), versionCommand())
 	return root
+}
+
+// versionCommand returns what many try before --version.
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "version",
+		Short:             "Print the version of this program, as --version",
+		Args:              arguments(0, 0, "no arguments"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "lockctl version %s\n", version())
+			return err
+		},
+	}
 }
 
 // strict has cobra's own commands refuse what is no command or shell. They would write their

@@ -111,6 +111,7 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 		return nil, err
 	}
 	advice = append(advice, s.unreachedCommands(ctx, denied)...)
+	advice = append(advice, s.clocks(ctx, masters)...)
 	if policy, err := s.EvictionPolicy(ctx); err == nil && policy != "noeviction" {
 		advice = append(advice, fmt.Errorf("the server may evict held locks, and answers that are kept, when its memory is full (maxmemory-policy %s): set noeviction", policy))
 	}
