@@ -34,11 +34,23 @@ type lane struct {
 	guarded bool
 	table   string
 
+	granted                                  atomic.Int64 // locks
 	stale, refused, ahead, repeated, written atomic.Int64 // stale: taken all the same; ahead: refused by an hour
-	before                                   int64        // how many were late when the phase began
+	deadlocks                                atomic.Int64 // of those repeated
+
+	began  time.Time
+	behind atomic.Bool // Redis's clock is
+
+	outages atomic.Bool // Redis goes away for moments
 
 	mu      sync.Mutex
 	highest int64 // that has written
+}
+
+// A hold is one of a lock, in µs since the test began.
+type hold struct {
+	lease          *lockmw.Lease
+	asked, granted int64
 }
 
 func (l *lane) String() string {
@@ -49,17 +61,18 @@ func (l *lane) String() string {
 	return text
 }
 
-// Redis forgets while eight hold locks, or are at work without them: by FLUSHALL, by a restart, and at last with a clock that is an hour behind. What
-// each has written carries its fence, and the order in which the database has taken it. A write is stale if one of a later
-// holder came before it.
+// Redis forgets while eight hold locks, or are at work without them: by FLUSHALL, by restarts, by fail-overs to a replica that lacks the last grants,
+// and at last with a clock that is an hour behind. What each has written carries its fence, when its holder asked for the lock and had it, and the order
+// in which the database has taken it. A write is stale if one of a later holder came before it: of one with a higher fence, or of one who asked for the
+// lock when the earlier one had it.
 func TestNoStaleWriteIsTaken(t *testing.T) {
 	clock, option := skew.New(t)
-	server := redistest.Real(t, option)
+	server := newPair(t, option)
 	lanes := newLanes(t)
 	ctx, end := context.WithCancel(t.Context())
 	var working sync.WaitGroup
 	for i := range writers {
-		locks := testenv.Open(t, server.Client(t), lockmw.WithInstance(fmt.Sprintf("writer-%d", i)))
+		locks := testenv.Open(t, redistest.NewClient(t, server.Addr()), lockmw.WithInstance(fmt.Sprintf("writer-%d", i)))
 		for _, l := range lanes {
 			working.Go(func() { l.write(ctx, t, locks) })
 		}
@@ -67,45 +80,65 @@ func TestNoStaleWriteIsTaken(t *testing.T) {
 	defer working.Wait()
 	defer end()
 
-	flush := func() {
-		if err := server.Client(t).FlushAll(ctx).Err(); err != nil {
-			t.Error(err)
-		}
+	flush := func() { server.flush(t) }
+	more := func(locks int) { // are given
+		t.Helper()
+		given := granted(lanes)
+		await.Within(t, patient, "more locks", func() bool { return granted(lanes) >= given+int64(locks) })
 	}
-	all := func(what string, so func(l *lane) bool) {
+	restart := func() {
+		more(2 * len(lanes))
+		server.restart(t)
+	}
+	failOver := func() {
+		more(2 * len(lanes))
+		server.failOver(t)
+	}
+	all := func(what string, so func(l *lane) bool, disturb func()) {
 		t.Helper()
 		began := time.Now()
-		awaitAll(t, lanes, what, so, flush)
+		awaitAll(t, lanes, what, so, disturb)
 		t.Logf("%v: %s", time.Since(began).Round(time.Millisecond), what)
 	}
-	all("late writers while Redis is flushed", func(l *lane) bool { return l.late() >= 3 })
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
+	all("late writers while Redis is flushed", func(l *lane) bool { return l.late() >= 3 }, flush)
+	for _, fault := range []struct {
+		name    string
+		disturb func()
+	}{{"is restarted", restart}, {"fails over", failOver}} {
+		for _, l := range lanes {
+			l.outages.Store(true)
+		}
+		before := late(lanes)
+		all("late writers while Redis "+fault.name, func(*lane) bool { return late(lanes) >= before+writers }, fault.disturb)
 	}
 	for _, l := range lanes {
-		l.before = l.late()
+		l.outages.Store(false)
+		l.behind.Store(true)
 	}
-	all("late writers behind a restart", func(l *lane) bool { return l.late() > l.before })
 	if err := clock.Set(-setBack); err != nil {
 		t.Fatal(err)
 	}
-	flush()
 	all("writers with a clock that is behind", func(l *lane) bool {
 		return l.guarded && l.ahead.Load() >= writers || l.stale.Load() >= writers
-	})
+	}, flush)
 	if err := clock.Set(0); err != nil {
 		t.Fatal(err)
 	}
 	flush()
 	for _, l := range lanes {
+		l.behind.Store(false)
 		l.written.Store(0)
 	}
-	all("writers once the clock is right again", func(l *lane) bool { return l.written.Load() >= writers })
+	all("writers once the clock is right again", func(l *lane) bool { return l.written.Load() >= writers }, flush)
 	end()
 	working.Wait()
 	var table strings.Builder
+	late := 0
 	for _, l := range lanes {
-		l.judge(t, &table)
+		late += l.judge(t, &table)
+	}
+	if late == 0 {
+		t.Error("without Guard no write is late by when its holder asked: nothing was tried")
 	}
 	t.Logf("%d writers, without Guard and with it:\n%s", writers, &table)
 }
@@ -118,11 +151,11 @@ func newLanes(t *testing.T) (lanes []*lane) {
 		do(t, db, "DROP TABLE IF EXISTS lockmw_fences", d.dialect.Schema())
 		for _, level := range d.levels {
 			for _, guarded := range []bool{false, true} {
-				l := &lane{database: d, db: db, level: level, guarded: guarded, table: fmt.Sprintf("lane%d", len(lanes))}
+				l := &lane{database: d, db: db, level: level, guarded: guarded, table: fmt.Sprintf("lane%d", len(lanes)), began: time.Now()}
 				key := "PRIMARY KEY"
 				do(t, db, fmt.Sprintf("DROP TABLE IF EXISTS %s", l.table), fmt.Sprintf("DROP TABLE IF EXISTS %s_log", l.table),
 					fmt.Sprintf("CREATE TABLE %s (id INT %s, n BIGINT)", l.table, key), fmt.Sprintf("INSERT INTO %s VALUES (1, 0)", l.table),
-					fmt.Sprintf("CREATE TABLE %s_log (n BIGINT %s, fence BIGINT)", l.table, key))
+					fmt.Sprintf("CREATE TABLE %s_log (n BIGINT %s, fence BIGINT, asked BIGINT, granted BIGINT, behind INT)", l.table, key))
 				lanes = append(lanes, l)
 			}
 		}
@@ -150,21 +183,30 @@ func awaitAll(t *testing.T, lanes []*lane, what string, so func(l *lane) bool, d
 
 // write writes under the lock until ctx ends.
 func (l *lane) write(ctx context.Context, t *testing.T, locks *lockmw.Locker) {
-	policy := lockmw.Policy{Prefix: "lane:", Wait: time.Second, RetryInterval: 50 * time.Millisecond}
+	policy := lockmw.Policy{Prefix: "lane:", TTL: 2 * time.Second, Wait: time.Second, RetryInterval: 50 * time.Millisecond}
 	for ctx.Err() == nil {
+		asked := time.Since(l.began).Microseconds()
 		_, lease, err := locks.Acquire(ctx, l.table, policy)
 		if err != nil {
 			continue // Redis is restarted, or others take long
 		}
+		l.granted.Add(1)
+		by := hold{lease, asked, time.Since(l.began).Microseconds()}
 		work := time.Duration(rand.IntN(5)) * time.Millisecond
 		if rand.IntN(4) == 0 {
 			work *= 30
+			if l.outages.Load() {
+				work *= 5 // longer than Redis is away
+			}
 		}
 		time.Sleep(work) // what takes time is not the database: meanwhile another one gets the lock of which Redis knows nothing
-		err = l.transact(lease)
+		err = l.transact(by)
 		for again(err) {
 			l.repeated.Add(1)
-			err = l.transact(lease)
+			if c := code(err); c == "40P01" || c == "1213" {
+				l.deadlocks.Add(1)
+			}
+			err = l.transact(by)
 		}
 		stale, isStale := errors.AsType[*fence.StaleError](err)
 		switch {
@@ -180,8 +222,8 @@ func (l *lane) write(ctx context.Context, t *testing.T, locks *lockmw.Locker) {
 }
 
 // transact is the work, in a transaction.
-func (l *lane) transact(lease *lockmw.Lease) error {
-	ctx := context.Background()
+func (l *lane) transact(by hold) error {
+	ctx, lease := context.Background(), by.lease
 	tx, err := l.db.BeginTx(ctx, &sql.TxOptions{Isolation: l.level})
 	if err != nil {
 		return err
@@ -199,7 +241,7 @@ func (l *lane) transact(lease *lockmw.Lease) error {
 	if err := tx.QueryRowContext(ctx, fmt.Sprintf("SELECT n FROM %s WHERE id = 1", l.table)).Scan(&n); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s_log VALUES (%d, %d)", l.table, n, lease.Fence())); err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s_log VALUES (%d, %d, %d, %d, %d)", l.table, n, lease.Fence(), by.asked, by.granted, l.clockBehind())); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -207,6 +249,14 @@ func (l *lane) transact(lease *lockmw.Lease) error {
 	}
 	l.note(lease.Fence())
 	return nil
+}
+
+// clockBehind is 1 while Redis's clock is behind.
+func (l *lane) clockBehind() int {
+	if l.behind.Load() {
+		return 1
+	}
+	return 0
 }
 
 // note counts for those who wait; the log is what is judged.
@@ -220,38 +270,61 @@ func (l *lane) note(fence int64) {
 	l.highest = max(l.highest, fence)
 }
 
+// granted is how many locks the writers were given.
+func granted(lanes []*lane) (n int64) {
+	for _, l := range lanes {
+		n += l.granted.Load()
+	}
+	return n
+}
+
+// late is how many late writers there were in all.
+func late(lanes []*lane) (n int64) {
+	for _, l := range lanes {
+		n += l.late()
+	}
+	return n
+}
+
 // late is how many late writers there were.
 func (l *lane) late() int64 { return l.stale.Load() + l.refused.Load() }
 
-// judge counts what was written behind a later holder.
-func (l *lane) judge(t *testing.T, table *strings.Builder) {
+// judge counts what was written behind a later holder. While Redis's clock is behind, a former holder with a higher fence may write in the place of a
+// later one, as the page says: then the fences alone are judged. late is how many were late by when their holders asked, which is known of few.
+func (l *lane) judge(t *testing.T, table *strings.Builder) (late int) {
 	t.Helper()
-	rows, err := l.db.QueryContext(t.Context(), fmt.Sprintf("SELECT fence FROM %s_log ORDER BY n", l.table))
+	rows, err := l.db.QueryContext(t.Context(), fmt.Sprintf("SELECT fence, asked, granted, behind FROM %s_log ORDER BY n", l.table))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	var highest int64
+	var highest, lastAsked int64
 	n, stale := 0, 0
 	for rows.Next() {
-		var fence int64
-		if err := rows.Scan(&fence); err != nil {
+		var fence, asked, granted, behind int64
+		if err := rows.Scan(&fence, &asked, &granted, &behind); err != nil {
 			t.Fatal(err)
 		}
 		if n++; fence < highest {
 			stale++
 		}
-		highest = max(highest, fence)
+		if granted < lastAsked && behind == 0 {
+			late++
+		}
+		highest, lastAsked = max(highest, fence), max(lastAsked, asked)
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
 	switch {
-	case l.guarded && stale > 0:
-		t.Errorf("%s: %d of %d writes are stale, with Guard", l, stale, n)
+	case l.guarded && stale+late > 0:
+		t.Errorf("%s: with Guard, of %d writes %d are stale by their fences, and %d by when their holders asked", l, n, stale, late)
 	case !l.guarded && stale == 0:
-		t.Errorf("%s: none of %d writes is stale without Guard: nothing was tried", l, n)
+		t.Errorf("%s: without Guard none of %d writes is stale: nothing was tried", l, n)
+	case l.deadlocks.Load() > 0:
+		t.Errorf("%s: %d deadlocks, where each holder guards with one lock", l, l.deadlocks.Load())
 	}
-	fmt.Fprintf(table, "  %-50s guarded %-5v  %5d writes, %4d stale, %4d refused as stale, %4d an hour behind, %4d done again\n",
-		l, l.guarded, n, stale, l.refused.Load(), l.ahead.Load(), l.repeated.Load())
+	fmt.Fprintf(table, "  %-50s guarded %-5v  %5d writes, %4d stale, %4d of them by the time, %4d refused as stale, %4d an hour behind, %4d done again\n",
+		l, l.guarded, n, stale, late, l.refused.Load(), l.ahead.Load(), l.repeated.Load())
+	return late
 }
