@@ -85,12 +85,12 @@ type service struct {
 	testing.TB
 	redis  *redistest.Mini
 	locks  *lockmw.Locker
-	other  *lockmw.Locker // of another process
-	door   door
-	policy lockmw.Policy                                // of /locked
-	crash  lockmw.Crash                                 // of /once
-	ran    int                                          // calls of the handler
-	work   func(w http.ResponseWriter, r *http.Request) // of the handler; nil: it answers at once
+	other  *lockmw.Locker                                         // of another process
+	send   func(s *service, b lockclient.Budget, path string) got // a request through its door, by a client that asks again
+	policy lockmw.Policy                                          // of /locked
+	crash  lockmw.Crash                                           // of /once
+	ran    int                                                    // calls of the handler
+	work   func(w http.ResponseWriter, r *http.Request)           // of the handler; nil: it answers at once
 }
 
 func (s *service) handle(w http.ResponseWriter, r *http.Request) {
@@ -116,24 +116,33 @@ type got struct {
 }
 
 // ask sends an order to a path. onRefusal is called at the first refusal, if it is there.
-func (s *service) ask(path string, onRefusal func()) (g got) {
-	flight := lockmw.Flight{Retain: time.Minute, Crash: s.crash}
-	client := http.Client{Transport: &lockclient.Transport{
-		Base: direct{s.door(s.locks, s.policy, flight, s.handle)},
-		Budget: lockclient.Budget{OnRefusal: func(_ context.Context, r lockclient.Refusal) {
-			if g.refused = append(g.refused, r.Code); len(g.refused) == 1 && onRefusal != nil {
-				onRefusal()
-			}
-		}},
-	}}
+func (s *service) ask(path string, onRefusal func()) got {
+	var refused []string
+	began := time.Now()
+	g := s.send(s, lockclient.Budget{OnRefusal: func(_ context.Context, r lockclient.Refusal) {
+		if refused = append(refused, r.Code); len(refused) == 1 && onRefusal != nil {
+			onRefusal()
+		}
+	}}, path)
+	g.refused, g.took = refused, time.Since(began)
+	return g
+}
+
+// flight is that of /once.
+func (s *service) flight() lockmw.Flight { return lockmw.Flight{Retain: time.Minute, Crash: s.crash} }
+
+// idempotencyKey is that of all requests to /once.
+const idempotencyKey = "7f3a8d2c-01"
+
+// overHTTP sends a request through a door of HTTP.
+func (d door) overHTTP(s *service, b lockclient.Budget, path string) (g got) {
+	client := http.Client{Transport: &lockclient.Transport{Base: direct{d(s.locks, s.policy, s.flight(), s.handle)}, Budget: b}}
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodPost, "http://shop.test"+path, strings.NewReader("an order"))
 	if err != nil {
 		s.Fatal(err)
 	}
-	r.Header.Set("Idempotency-Key", "7f3a8d2c-01")
-	began := time.Now()
+	r.Header.Set("Idempotency-Key", idempotencyKey)
 	answer, err := client.Do(r)
-	g.took = time.Since(began)
 	if err != nil {
 		g.err = err
 		return g
@@ -168,9 +177,12 @@ func (s *service) hold(key string) (release func()) {
 	}
 }
 
-// want compares what a client was told, and how often the handler ran.
+// want compares what a client was told, and how often the handler ran. A client of RPC has a status of HTTP only where all went well.
 func (s *service) want(g got, status int, code string, ran int, refused ...string) {
 	s.Helper()
+	if g.status == 0 && code != "" {
+		g.status = status
+	}
 	if g.err != nil || g.status != status || g.code != code || s.ran != ran || !slices.Equal(g.refused, refused) {
 		s.Errorf("%+v, and the handler ran %d times; want %d %s after %v, and %d", g, s.ran, status, code, refused, ran)
 	}
@@ -190,7 +202,7 @@ var cases = map[string]func(s *service){
 		s.want(s.ask("/locked/42", release), 200, "", 1, "LOCK_WAIT_TIMEOUT")
 	},
 	"others give it back soon": func(s *service) {
-		s.policy.RetryAfter = 50 * time.Millisecond // Retry-After is a second
+		s.policy.RetryAfter = 50 * time.Millisecond // Retry-After, which is in seconds, is one
 		release := s.hold("42")
 		if g := s.ask("/locked/42", release); g.status != 200 || len(g.refused) != 1 || g.took < 50*time.Millisecond || g.took >= time.Second {
 			s.Errorf("%+v", g)
@@ -226,6 +238,14 @@ var cases = map[string]func(s *service){
 		g := s.ask("/locked/42", release)
 		first.Wait()
 		s.want(g, 200, "", 2, "LOCK_QUEUE_FULL")
+	},
+	"the service ends": func(s *service) {
+		ended := s.locks
+		if err := ended.Close(s.Context()); err != nil {
+			s.Error(err)
+		}
+		s.want(s.ask("/locked/42", nil), 503, "LOCK_CLOSED", 0,
+			"LOCK_CLOSED", "LOCK_CLOSED", "LOCK_CLOSED", "LOCK_CLOSED", "LOCK_CLOSED")
 	},
 	"the lock is lost": func(s *service) {
 		s.work = func(http.ResponseWriter, *http.Request) { s.redis.FlushAll() }
@@ -268,14 +288,18 @@ var cases = map[string]func(s *service){
 }
 
 func TestClientsOfEachDoorAskAgainWhereItHelps(t *testing.T) {
-	for name, door := range doors {
+	ways := map[string]func(s *service, b lockclient.Budget, path string) got{"gRPC": overGRPC, "Connect": overConnect}
+	for name, d := range doors {
+		ways[name] = d.overHTTP
+	}
+	for name, send := range ways {
 		for what, test := range cases {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					t.Cleanup(func() { time.Sleep(time.Minute) }) // go-redis notices once a second that its pool is closed
 					redis := redistest.InMemory(t)
 					test(&service{
-						TB: t, redis: redis, door: door,
+						TB: t, redis: redis, send: send,
 						locks: testenv.Open(t, redis.Client(t)), other: testenv.Open(t, redis.Client(t)),
 					})
 				})
