@@ -78,9 +78,4 @@
 // Idempotent is an interceptor that answers a unary call once for all who send it. The
 // second click gets the reply of the first one, and so does a client whose connection
 // broke. The interceptor goes in front of the lock.
-//
-// Start reading at this file, then rules.go and options.go (what users write),
-// interceptor.go (unary calls), stream.go, and error.go (what clients get). idempotent.go
-// stands alone. The rest is in internal/rpcdoor, which grpclock shares: what an
-// interceptor makes of its rules, what key functions see and how a stream takes its lock.
 package connectlock

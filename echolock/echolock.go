@@ -208,10 +208,6 @@
 //
 // Redis may forget what was done. docs/answers.md says what that means, and in which
 // order middlewares go.
-//
-// Start reading at this file, then idempotent.go, options.go, and version.go (how this
-// version of Echo does what the other does in another way). What the two have in common
-// is in internal/echodoor.
 package echolock
 
 import (

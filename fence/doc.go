@@ -39,6 +39,4 @@
 //     innodb_lock_wait_timeout (MySQL) or busy_timeout (SQLite).
 //
 // docs/fences.md says what it costs, and how to use it with sqlx, gorm and pgx.
-//
-// The code begins in guard.go. dialect.go has the statements for each database, and errors.go the errors.
 package fence

@@ -30,8 +30,6 @@
 // The decorator takes the lock, not the method. Calls that do not go through the
 // decorator take no lock. If a method calls another one on the same receiver, that is
 // such a call.
-//
-// Start reading at this file, then value.go (what a key is made of).
 package funclock
 
 import (

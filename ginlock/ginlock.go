@@ -203,9 +203,6 @@
 //
 // Redis may forget what was done. docs/answers.md says what that means, and in which
 // order middlewares go.
-//
-// Start reading at this file, then idempotent.go, request.go (what key functions see),
-// options.go and response.go.
 package ginlock
 
 import (

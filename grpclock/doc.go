@@ -123,12 +123,4 @@
 //
 // Package connectlock has an interceptor for handlers of connectrpc.com/connect, with the
 // same Rules and annotations.
-//
-// Start reading at this file, then rules.go and options.go (what users write),
-// interceptor.go (what is made of that), unary.go and stream.go (a call's way).
-// metadata.go is what these two do with a handler's header and trailers. both.go finds
-// rules that only one of the two interceptors was given. status.go is what clients get.
-// idempotent.go stands alone. The rest is in internal/rpcdoor, which connectlock shares:
-// what an interceptor makes of its rules, what key functions see and how a stream takes
-// its lock.
 package grpclock

@@ -182,9 +182,6 @@
 //
 // Redis may forget what was done. docs/answers.md says what that means, and in which
 // order middlewares go.
-//
-// Start reading at this file, then idempotent.go, request.go (what key functions see) and
-// options.go.
 package httplock
 
 import (

@@ -37,8 +37,6 @@
 // for private ones.
 //
 // Many goroutines may call a Func made by this package at once.
-//
-// Start reading at this file, then template.go, combine.go, several.go and encode.go.
 package keyfunc
 
 import (

@@ -16,12 +16,6 @@
 //
 // The page changes nothing, unless WithForceRelease says who may take a lock from its holder,
 // or WithResolve says who may resolve uncertain work.
-//
-// Start reading at page.go, which answers the page's requests. poller.go reads all locks,
-// table.go keeps them in the form that lock.go describes, and stream.go sends them to the
-// page. find.go finds what an operator looks for. wish.go takes what an operator wants
-// changed, and release.go or resolve.go does it. hosts.go checks by which name the page is
-// asked for. The page itself is in the folder static.
 package lockadmin
 
 import (

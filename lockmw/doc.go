@@ -22,7 +22,7 @@
 // also returns the lease's context, for the work under the lock. It ends when the lease is
 // released, and before that if the lease is lost.
 //
-// # The trust window
+// # For how long a lease is trusted
 //
 // Redis is the authority on who holds a lock. A holder knows only what Redis last told it.
 // So a lease is trusted for its TTL, less a margin for drifting clocks (1 % of the TTL and
@@ -40,8 +40,8 @@
 //
 // Where several calls of one Locker wait for a mutex, a release mostly passes the lock on
 // to the next of them without any command. That goes on until somebody who waits elsewhere
-// is next, and for a second at most. Leases then follow one another under one token, each
-// with a higher fence. Any other release goes to Redis, and offers the lock to the next of
+// is next, and for a second at most. Each of these leases has a higher fence than the one
+// before. Any other release goes to Redis, and offers the lock to the next of
 // these calls in the same command.
 //
 // Besides, waiters try again at random intervals. These retries find what no message can
@@ -78,29 +78,17 @@
 // A context can only ask the work to stop. Code that ignores its context goes on without
 // the lock.
 //
-// # Reading on
+// # More than a lock
 //
-// The code begins at locker.go and new.go. One call of Acquire is a claim (claim.go). It
-// begins in acquire.go, which has what it asks Redis for. wait.go has how it waits for its
-// turn, end.go how it gets its lease or gives up, outage.go what it does without an answer,
-// and residue.go what becomes of what its commands have left in Redis. internal/waitqueue
-// has the waiters of the Locker, and decides which of them Redis has to know.
+//   - One answer for all who ask for the same: Do, Resolve. In routes it is Idempotent, in the
+//     packages of the frameworks. See docs/answers.md.
+//   - Work that goes on in another process: Lease.Ticket, Locker.Resume. See docs/tickets.md.
+//   - A job that one process does: Once, Leader. See docs/code.md.
+//   - A policy that is tried on live traffic first: Policy.Shadow. See docs/policy.md.
+//   - Policies that operators change while the program runs: WithSettings. See docs/operating.md.
+//   - A release that is not awaited: Policy.AsyncRelease. See docs/policy.md.
+//   - What goes on: Stats, List, Inspect, Doctor, WithObserver. See docs/operating.md.
 //
-// What a Locker holds in Redis is a tenure (tenure.go). A tenure begins with a grant
-// (grant.go). The holder of a lock has a lease (lease.go). ledger.go keeps the leases for
-// which Close waits (close.go). renewal.go says when a tenure is renewed and what comes of
-// it; internal/renew sends the renewals. release.go gives a lock back.
-//
-// Do begins in flight.go. calls.go has how its calls come together, keep.go how a lock is
-// given back with an answer, and resolve.go how somebody says what became of uncertain
-// work. shadow.go has policies in shadow. reentrant.go has leases with a part in another
-// lease's lock. The leases of several keys are in multi.go (how they are taken) and
-// bundle.go (what they have). internal/janitor removes from Redis what calls that gave up
-// have left. internal/outage knows whether Redis can be reached.
-//
-// refuse.go makes the error of a call that got no lease. It uses what was seen of the lock
-// (sighting.go, known.go) and how long locks were held lately (internal/holds). refusal.go
-// says what the error means to a client. event.go has the events, and observe.go tells
-// them. internal/report sees to it that observers and the logger hold up nobody. inspect.go
-// and info.go are for operators. internal/redisstore/lua/README.md says what lies in Redis.
+// Whoever wants to change this package begins with docs/architecture.md. It says which file
+// has what ("Where each thing is").
 package lockmw
