@@ -134,7 +134,7 @@ func (s *sums) String() string {
 	for _, n := range s.counts {
 		all += n
 	}
-	return fmt.Sprintf("%d cells: %d agree, %d are refused before a handler runs, %d by the handler's decoder, %d agree with the filter, "+
+	return fmt.Sprintf("%d cells: %d agree, %d are refused before a handler runs, %d by the handler's decoder, %d agree, or are refused, with the filter, "+
 		"in %d more is locked than need be, %d are one object under two locks",
 		all, s.counts[agrees], s.counts[refused], s.counts[fails], s.counts[filtered], s.counts[shares], s.counts[two])
 }
