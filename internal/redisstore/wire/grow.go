@@ -49,7 +49,8 @@ func (p *Pool) have() (n int) {
 // dial makes a connection, and has those who wait use it. If that failed, or there is
 // no place for it, they use the best of the others, overdue as it may be. Where there is
 // none, they fail, but not while an earlier dial is under way: what refuses further
-// connections may let that one through.
+// connections may let that one through. A connection that was being made while another one
+// went bad is made anew: a call that is tried once more is not to meet two that have ended.
 func (p *Pool) dial(generation int, began time.Time) {
 	netConn, err := p.options.Dial(p.ctx)
 	p.mu.Lock()
@@ -58,9 +59,18 @@ func (p *Pool) dial(generation int, began time.Time) {
 	p.dials = slices.Delete(p.dials, at, at+1)
 	now := time.Now()
 	var k *conn
-	if err != nil {
+	switch {
+	case err != nil:
 		p.dialFailed = now
-	} else {
+	case began.Before(p.doubted): // it may have ended with the one that went bad meanwhile, as those that rested
+		p.discard(netConn)
+		if best := p.best(now); best == nil || best.shunned(now) {
+			p.grow(best, now)
+		}
+		if len(p.dials) > 0 {
+			return
+		}
+	default:
 		p.dialTook = now.Sub(began)
 		if k = p.takeIn(netConn, generation, began, now); k == nil {
 			p.discard(netConn)

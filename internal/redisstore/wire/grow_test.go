@@ -2,7 +2,9 @@ package wire
 
 import (
 	"context"
+	"io"
 	"net"
+	"sync"
 	"testing"
 
 	"github.com/lockmw/kit/internal/test/await"
@@ -47,4 +49,54 @@ func TestADialThatFailsWhileAnotherIsUnderWay(t *testing.T) {
 	for _, done := range calls {
 		await.Receive(t, "the reply", done)
 	}
+}
+
+// A connection that is made when the server ends all of them has ended, too, and nobody sees it. The calls that were on the others
+// are tried once more, and would fail once more over it.
+func TestADialWhileAnotherConnectionEnds(t *testing.T) {
+	s := newServer(t)
+	made, goesOn := make(chan struct{}), make(chan struct{})
+	n := 0 // of dials; they begin one after the other
+	p := s.pool(2, func(o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			n++
+			second := n == 2
+			c, err := dial(ctx)
+			if second {
+				close(made)
+				<-goesOn
+			}
+			return c, err
+		}
+	})
+	s.answered(p, "the first connection")
+	silent := make(chan struct{})
+	s.does(func(io.Writer, string) error { <-silent; return io.EOF })
+	var calls sync.WaitGroup
+	for range 2 { // the first keeps the connection from being idle, and the second has another one dialled
+		calls.Go(func() {
+			if _, err := p.Do(t.Context(), ask("a call")); err == nil {
+				t.Error("there is a reply")
+			}
+		})
+	}
+	await.Receive(t, "a connection that is made", made)
+	await.Until(t, "the server has it", func() bool { return s.accepted.Load() == 2 })
+	s.does(echo)
+	s.cut()
+	close(silent)
+	calls.Wait()
+	again := make(chan struct{})
+	go func() {
+		defer close(again)
+		s.answered(p, "once more")
+	}()
+	await.Until(t, "it waits for a connection", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.waiting.n == 1
+	})
+	close(goesOn)
+	await.Receive(t, "the reply", again)
 }
