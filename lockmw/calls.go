@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -36,10 +35,7 @@ type call struct {
 	came      time.Time
 	of        flightName
 	flight    *flight
-	unkept    atomic.Bool  // NotAnAnswer was called
-	unknown   atomic.Bool  // MarkUncertain was called
-	stopped   atomic.Bool  // Stop was called, see unknown.go
-	doubted   atomic.Bool  // Doubt was called, see there
+	remarks   remarks      // what was said of its work, see unknown.go
 	unencoded bool         // the codec has refused the answer
 	lands     chan landing // what comes of the flight for the call; has room for one
 
@@ -184,8 +180,8 @@ func (c *call) awaitLanding(over <-chan time.Time) (landing, error) {
 	}
 }
 
-// close has calls that come from now on begin a flight of their own: the answer is there, and they come after it.
-func (c *call) close() {
+// depart has calls that come from now on begin a flight of their own: the answer is there, and they come after it.
+func (c *call) depart() {
 	led := c.locker.lockLedger(c.of.key)
 	defer led.mu.Unlock()
 	if led.flights[c.of] == c.flight {
@@ -209,6 +205,11 @@ func (c *call) patience() (limit time.Duration, bounded bool) {
 func (c *call) refused(err error) error {
 	asks := c.claim()
 	asks.queuedAt = c.came
+	for _, t := range c.locker.tenuresOf(c.of.key) {
+		if lease := t.lease(); lease != nil { // the one that is at work on the answer
+			asks.seen = sightingOf(lease)
+		}
+	}
 	return asks.refused(err)
 }
 
@@ -255,7 +256,7 @@ func (c *call) land(answers func(*call) bool, what landing) {
 	switch now := led.flights[c.of]; {
 	case len(others) == 0 && now == f:
 		delete(led.flights, c.of)
-	case len(others) > 0 && now == nil: // the answer was closed over, and then lost
+	case len(others) > 0 && now == nil: // the flight had departed, and its answer was lost
 		led.flights[c.of] = f
 	}
 	if len(others) > 0 {
@@ -319,7 +320,7 @@ type callKey struct{}
 // that nobody knows.
 func NotAnAnswer(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
-		c.unkept.Store(true)
+		c.remarks.add(forItself)
 	}
 }
 
@@ -330,8 +331,7 @@ func NotAnAnswer(ctx context.Context) {
 // that Is ErrUncertain.
 func MarkUncertain(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
-		c.unknown.Store(true) // first, since the call may be over between these
-		c.unkept.Store(true)
+		c.remarks.add(forItself | unknowing)
 	}
 }
 
@@ -415,7 +415,7 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 		data, err := fn(ctx)
 		answer, lasts, err := c.answerOf(data, err)
 		if answer != nil {
-			c.close() // before it can be kept
+			c.depart() // before the answer can be kept
 		}
 		if !lasts {
 			lease.reportAnswer(err)

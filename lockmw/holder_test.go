@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/kit/httplock"
@@ -171,4 +173,32 @@ func TestNoClientLearnsWhoIsInTheWay(t *testing.T) {
 		<-r.Context().Done()
 	}
 	answers(lockmw.CodeLost)
+}
+
+// Who waits for an answer that is made in its own process is told by whom, as who waits for a lock is.
+func TestARefusalNamesWhoMakesTheAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		seen := new(events)
+		l := testenv.Open(t, s.Client(t), seen.option(), lockmw.WithInstance("web-7"), lockmw.WithNote(func(context.Context) string { return "POST /report" }))
+		key, f := redistest.Prefix(t), lockmw.Flight{Policy: lockmw.Policy{Wait: 2 * time.Second}}
+		begins, ends := make(chan struct{}), make(chan struct{})
+		var first sync.WaitGroup
+		first.Go(func() {
+			if _, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (int, error) { close(begins); <-ends; return 1, nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		<-begins
+		_, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (int, error) { return 2, nil })
+		refusal, ok := errors.AsType[*lockmw.AcquireError](err)
+		if !ok || refusal.Holder == nil || refusal.Holder.Instance != l.Instance() || refusal.Holder.Note != "POST /report" || refusal.Holder.Age < 2*time.Second {
+			t.Errorf("Do = %v, of %+v, want who is at work", err, refusal)
+		}
+		close(ends)
+		first.Wait()
+		synctest.Wait()
+		if all := seen.of(lockmw.EventRefused); len(all) != 1 || all[0].Holder == nil || all[0].Holder.Instance != l.Instance() {
+			t.Errorf("the events are %+v", all)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/report"
@@ -23,21 +24,39 @@ const (
 	whyUntold    = "Redis could not be told how the work ended"
 )
 
+// A remark is what is said of a call's work while that is under way: by the work itself, or by a door within it or around it.
+type remark uint32
+
+const (
+	forItself  remark = 1 << iota // NotAnAnswer: what the function returns is for its own caller alone
+	unknowing                     // MarkUncertain, which also says forItself: the work does not know whether it was done
+	doubtful                      // Doubt: what the function returns does not tell whether the work was done
+	toldToStop                    // Stop: a lock within the work has ended before what ran under it
+)
+
+// remarks are those that were made. They are safe for concurrent use.
+type remarks struct{ made atomic.Uint32 }
+
+func (r *remarks) add(one remark) { r.made.Or(uint32(one)) }
+
+// have reports whether one of these was made.
+func (r *remarks) have(mask remark) bool { return remark(r.made.Load())&mask != 0 }
+
 // whyUnknown says why work that has returned err does not tell whether it was done. It is empty if the work tells that.
 func (c *call) whyUnknown(lease *Lease, err error) (why string) {
 	switch {
-	case c.unknown.Load(), errors.Is(err, ErrUncertain):
+	case c.remarks.have(unknowing), errors.Is(err, ErrUncertain):
 		return whySaid
-	case c.unkept.Load(): // the work says that nothing was done
+	case c.remarks.have(forItself): // the work says that nothing was done
 		return ""
-	case c.doubted.Load(), err != nil && stopped(lease, err):
+	case c.remarks.have(doubtful), err != nil && stopped(lease, err):
 		return whyStopped
 	}
 	return ""
 }
 
 // hasNoAnswer reports whether what the function returns is for its own caller alone.
-func (c *call) hasNoAnswer() bool { return c.unkept.Load() || c.doubted.Load() }
+func (c *call) hasNoAnswer() bool { return c.remarks.have(forItself | doubtful) }
 
 // findUnknown finds out whether the intent of the call's work stays, when its lease has ended, and logs that.
 func (c *call) findUnknown(lease *Lease) {
@@ -58,16 +77,16 @@ func (c *call) findUnknown(lease *Lease) {
 // Stop, Stopped, Doubt, Doubted and Unknown make a call a seam.Call.
 
 // Stop notes that a lock within the work has ended before the work under it did.
-func (c *call) Stop() { c.stopped.Store(true) }
+func (c *call) Stop() { c.remarks.add(toldToStop) }
 
 // Stopped reports whether Stop was called.
-func (c *call) Stopped() bool { return c.stopped.Load() }
+func (c *call) Stopped() bool { return c.remarks.have(toldToStop) }
 
 // Doubt says that what the function returns does not tell whether the work was done.
-func (c *call) Doubt() { c.doubted.Store(true) }
+func (c *call) Doubt() { c.remarks.add(doubtful) }
 
 // Doubted reports whether Doubt was called.
-func (c *call) Doubted() bool { return c.doubted.Load() }
+func (c *call) Doubted() bool { return c.remarks.have(doubtful) }
 
 // Unknown returns the *UncertainError of work whose intent has stayed.
 func (c *call) Unknown() error {

@@ -91,9 +91,14 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 	if err != nil {
 		return nil, s.failed(err)
 	}
+	var clocks []clock
 	for _, master := range masters {
-		if err := master.Ping(ctx).Err(); err != nil {
+		one, told, err := s.greet(ctx, master)
+		if err != nil {
 			return nil, s.failed(err)
+		}
+		if told {
+			clocks = append(clocks, one)
 		}
 	}
 	if err := s.oneServer(ctx); err != nil {
@@ -111,7 +116,7 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 		return nil, err
 	}
 	advice = append(advice, s.unreachedCommands(ctx, denied)...)
-	advice = append(advice, s.clocks(ctx, masters)...)
+	advice = append(advice, clocksAdvice(clocks)...)
 	if policy, err := s.EvictionPolicy(ctx); err == nil && policy != "noeviction" {
 		advice = append(advice, fmt.Errorf("the server may evict held locks, and answers that are kept, when its memory is full (maxmemory-policy %s): set noeviction", policy))
 	}

@@ -27,26 +27,23 @@ type clock struct {
 	within time.Duration // by which ahead may be wrong, since question and answer were on their way
 }
 
-// askClock asks a server for its time. It reports whether the server has told it.
-func (s *Store) askClock(ctx context.Context, master *redis.Client) (_ clock, ok bool) {
+// greet asks a master whether it is there, and for its time in the same round trip. The error is that of PING: a server that does not tell its time
+// is there all the same, and told is false.
+func (s *Store) greet(ctx context.Context, master *redis.Client) (_ clock, told bool, _ error) {
 	of := "the server"
 	if s.cluster {
 		of = master.Options().Addr
 	}
+	both := master.Pipeline()
+	ping, now := both.Ping(ctx), both.Time(ctx)
 	asked := time.Now()
-	told, err := master.Time(ctx).Result()
+	_, _ = both.Exec(ctx) // each command has its own error
 	within := time.Since(asked) / 2
-	return clock{of, told.Sub(asked.Add(within)), within}, err == nil
+	return clock{of, now.Val().Sub(asked.Add(within)), within}, now.Err() == nil, ping.Err()
 }
 
-// clocks tells of servers whose clocks disagree with each other's, or with this machine's. Those that do not tell theirs are left out.
-func (s *Store) clocks(ctx context.Context, masters []*redis.Client) (advice []error) {
-	var all []clock
-	for _, master := range masters {
-		if c, ok := s.askClock(ctx, master); ok {
-			all = append(all, c)
-		}
-	}
+// clocksAdvice tells of clocks that disagree with each other, or with this machine's.
+func clocksAdvice(all []clock) (advice []error) {
 	if len(all) == 0 {
 		return nil
 	}
