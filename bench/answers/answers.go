@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/bench/scenario"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
@@ -107,7 +108,7 @@ func comparisons(s Sizes) (list []comparison) {
 func (c comparison) measure(ctx context.Context, s Sizes, addr string, say func(string)) (figures [][]float64, trip time.Duration, err error) {
 	client := redis.NewClient(redistest.Options(addr))
 	defer client.Close()
-	if trip, err = pings(ctx, client); err != nil {
+	if trip, err = scenario.RoundTrip(ctx, addr); err != nil {
 		return nil, 0, err
 	}
 	figures = make([][]float64, len(c.ways))
@@ -162,7 +163,7 @@ func (w way) measure(ctx context.Context, s Sizes, addr string, callers int) (pe
 	if err := errors.Join(ctx.Err(), errors.Join(errs...)); err != nil {
 		return 0, err
 	}
-	return float64(callers) / median(slices.Concat(took...)), nil
+	return float64(callers) / scenario.SpreadOf(slices.Concat(took...)).Median, nil
 }
 
 // print writes a table: the median of each way, and that of its ratios to the first way in the same round, with the least and the most of them.
@@ -174,7 +175,7 @@ func (c comparison) print(w io.Writer, figures [][]float64, trip time.Duration) 
 	fmt.Fprintf(w, "\n%s; a PING takes %v; medians of %d rounds (least to most)\n", c.title, trip.Round(time.Microsecond), len(figures[0]))
 	fmt.Fprintf(w, "%-46s %10s   × the first\n", "", unit)
 	for i, of := range figures {
-		value := median(of)
+		value := scenario.SpreadOf(of).Median
 		if !c.inTurns {
 			value = 1e6 / value
 		}
@@ -185,7 +186,8 @@ func (c comparison) print(w io.Writer, figures [][]float64, trip time.Duration) 
 				ratios[round] = 1 / ratios[round]
 			}
 		}
-		fmt.Fprintf(w, "%-46s %10.0f   %.2f (%.2f to %.2f)%s\n", c.ways[i].name, value, median(ratios), slices.Min(ratios), slices.Max(ratios), c.verdict(c.ways[i].name, median(ratios)))
+		ratio := scenario.SpreadOf(ratios)
+		fmt.Fprintf(w, "%-46s %10.0f   %.2f (%.2f to %.2f)%s\n", c.ways[i].name, value, ratio.Median, ratio.Least, ratio.Most, c.verdict(c.ways[i].name, ratio.Median))
 	}
 }
 
@@ -198,10 +200,4 @@ func (c comparison) verdict(name string, ratio float64) string {
 		return ": the goal " + c.goalIs + " is met"
 	}
 	return ": the goal " + c.goalIs + " is missed"
-}
-
-// median returns the value in the middle; of an even number the lower one of the two.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[(len(sorted)-1)/2]
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -178,18 +177,4 @@ func getsByWire(ctx context.Context, addr string) (func(int, int) error, func() 
 		}
 		return err
 	}, func() error { pool.Close(); return nil }, nil
-}
-
-// pings returns the median time of a PING.
-func pings(ctx context.Context, client *redis.Client) (time.Duration, error) {
-	took := make([]time.Duration, 21) // odd, so one is in the middle
-	for i := range took {
-		began := time.Now()
-		if err := client.Ping(ctx).Err(); err != nil {
-			return 0, err
-		}
-		took[i] = time.Since(began)
-	}
-	slices.Sort(took)
-	return took[len(took)/2], nil
 }

@@ -103,16 +103,21 @@ func FiguresOf(rounds []Seen) Figures {
 	return f
 }
 
-// spread returns the median of a figure, and its least and most. Of an even
-// number the lower one in the middle is the median.
+// spread returns the spread of a figure over the rounds.
 func spread(rounds []Seen, figure func(Seen) float64) Spread {
-	if len(rounds) == 0 {
-		return Spread{}
-	}
 	all := make([]float64, len(rounds))
 	for i, s := range rounds {
 		all[i] = figure(s)
 	}
-	slices.Sort(all)
-	return Spread{Median: all[(len(all)-1)/2], Least: all[0], Most: all[len(all)-1]}
+	return SpreadOf(all)
+}
+
+// SpreadOf returns the median of values, and the least and the most of them. Of an even number the lower one in the middle is the median.
+// Without values it is the zero Spread.
+func SpreadOf(values []float64) Spread {
+	if len(values) == 0 {
+		return Spread{}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return Spread{Median: sorted[(len(sorted)-1)/2], Least: sorted[0], Most: sorted[len(sorted)-1]}
 }

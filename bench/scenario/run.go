@@ -81,7 +81,7 @@ func (b *Bench) Measure(ctx context.Context, c Scenario, lib, profile string) (S
 		defer b.proxy.Delay(faultproxy.Both, 0)
 	}
 	var err error
-	if seen.RoundTrip, err = roundTrip(ctx, addr); err != nil {
+	if seen.RoundTrip, err = RoundTrip(ctx, addr); err != nil {
 		return seen, err
 	}
 	group, err := child.Start(ctx, specs(c, lib, addr, profile))
@@ -122,8 +122,8 @@ func specs(c Scenario, lib, addr, profile string) []load.Spec {
 	return list
 }
 
-// roundTrip returns the median time of a PING.
-func roundTrip(ctx context.Context, addr string) (time.Duration, error) {
+// RoundTrip returns the median time of a PING to the Redis at addr.
+func RoundTrip(ctx context.Context, addr string) (time.Duration, error) {
 	client := redis.NewClient(redistest.Options(addr))
 	defer client.Close()
 	took := make([]time.Duration, 21) // odd, so one is in the middle

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -19,30 +17,10 @@ import (
 )
 
 // onCallRules returns the rights of a user for everything that lockctl does, as the documents have them: README's line for services, and one
-// more of docs/redis.md. A shell takes them out of their quotes.
-func onCallRules(t *testing.T) (rules []string) {
+// more of docs/redis.md.
+func onCallRules(t *testing.T) []string {
 	t.Helper()
-	for path, begins := range map[string]string{
-		"../../README.md":     "    redis-cli ACL SETUSER locks ",
-		"../../docs/redis.md": "    redis-cli ACL SETUSER oncall ",
-	} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, line, found := strings.Cut(string(text), begins)
-		line, _, ended := strings.Cut(line, "\n\n")
-		if !found || !ended {
-			t.Fatalf("%s has no line that begins with %s", path, begins)
-		}
-		shell := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\n' "+line)
-		shell.Dir = t.TempDir()
-		words, err := shell.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		rules = append(rules, strings.Fields(string(words))...)
-	}
+	rules := append(redistest.ACLRules(t, "../../README.md", "locks"), redistest.ACLRules(t, "../../docs/redis.md", "oncall")...)
 	slices.SortStableFunc(rules, func(a, b string) int { return strings.Compare(kindOfRule(a), kindOfRule(b)) })
 	return rules
 }

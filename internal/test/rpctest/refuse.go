@@ -33,7 +33,13 @@ func coolDownInvitesNobody(e *env) {
 
 func waiterIsServed(e *env) {
 	e.serve(&shop{rules: usual(patient)})
-	lease := e.hold()
+	e.servedBehind(e.hold())
+	e.WantRuns(1)
+}
+
+// servedBehind fails the test unless a call waits for the lease, and has its turn when that is released.
+func (e *env) servedBehind(lease *lockmw.Lease) {
+	e.Helper()
 	ctx, cancel := e.context()
 	defer cancel()
 	answers := e.background(ctx)
@@ -41,7 +47,6 @@ func waiterIsServed(e *env) {
 	e.WantRuns(0)
 	e.Release(lease)
 	e.wantCode(testenv.Receive(e.Env, "the answer", answers), codes.OK)
-	e.WantRuns(1)
 }
 
 func waitEndsWithTheBudget(e *env) {
