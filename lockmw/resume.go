@@ -56,14 +56,15 @@ func (l *Locker) Resume(ctx context.Context, ticket string, p Policy) (context.C
 // ticket gives nobody the lock any more. It also returns nil for a ticket that was spent before. Whoever has resumed with the ticket keeps the lock.
 //
 // If the issuer is still at work, Discard waits until it has handed the lock on, for as long as ctx goes on. The issuer's own Locker does not wait:
-// the issuer's release then gives the lock back, as without a ticket. While Redis is away Discard waits, too. So give ctx a deadline.
+// the issuer's release then gives the lock back, as without a ticket. While Redis is away Discard waits, too. So give ctx a deadline. If the process
+// dies in Discard, or Redis does not let it give the lock back, nobody has the lock for 5 s at most.
 //
 // The error Is ErrInvalidTicket, ErrUnavailable, ErrClosed, or ErrNotAcquired and ctx's error; on a quorum it Is ErrInvalidPolicy. After an error the
 // ticket may still be good, and Discard may be called again.
 func (l *Locker) Discard(ctx context.Context, ticket string) error {
 	// The lock is taken by the ticket, and released: so an issuer that is late is waited for, and a reply that is lost is
 	// no matter. The observers hear of neither.
-	c, err := l.newResume(valueless{ctx}, ticket, Policy{Name: "lockmw.Discard", Retries: Forever})
+	c, err := l.newResume(valueless{ctx}, ticket, Policy{Name: "lockmw.Discard", Retries: Forever, TTL: discardTTL})
 	if err == nil {
 		for _, t := range l.tenuresOf(c.ref.Key) {
 			if t.voidTicket(c.ticket.Token) {
@@ -80,6 +81,9 @@ func (l *Locker) Discard(ctx context.Context, ticket string) error {
 	}
 	return fmt.Errorf("lockmw: discard: %w", err)
 }
+
+// discardTTL is for how long a process that dies in Discard keeps the lock. Nothing is done under it.
+const discardTTL = 5 * time.Second
 
 // A valueless context has no lease in it: Discard is no work under one.
 type valueless struct{ context.Context } //nolint:containedctx // it is one

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redisstore"
@@ -486,6 +488,34 @@ func TestDiscardWaitsForTheIssuer(t *testing.T) {
 		}
 		noKeys(t, c, key, 2*time.Second) // no time has passed since the grant, so its fence is remembered
 		isSpent(t, l, ticket, "when it was discarded early")
+	})
+}
+
+// A process that dies in Discard keeps nobody out for long.
+func TestADiscardThatBreaksOffKeepsTheLockForAMoment(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		goesOn(t, c)
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
+		mustRelease(t, mustAcquire(t, other, key+"before", lockmw.Policy{}))
+		lease := mustAcquire(t, l, key, lockmw.Policy{})
+		ticket := lease.Ticket(time.Hour)
+		mustRelease(t, lease)
+		var scripts atomic.Int64
+		s.Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
+			if cmd != "EVALSHA" || scripts.Add(1) == 1 { // that takes the lock from the ticket
+				return false
+			}
+			peer.WriteError("BUSY Redis is busy running a script")
+			return true
+		})
+		if err := other.Discard(context.Background(), ticket); !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("Discard = %v, want that the lock is not given back", err)
+		}
+		if left := c.PTTL(context.Background(), "lock:{"+key+"}").Val(); left <= 0 || left > 5*time.Second {
+			t.Errorf("the lock is kept for %v", left)
+		}
+		s.Server().SetPreHook(nil)
 	})
 }
 

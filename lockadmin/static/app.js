@@ -243,7 +243,9 @@ function drawSettings() {
   $("settings").hidden = settings.length === 0;
   const off = settings.filter((s) => s.off).map((s) => s.pattern);
   $("off").hidden = off.length === 0;
-  setText($("off-text"), "OFF: work runs without its lock in this process, by " + first(off, off.length === settings.length - 1 && settings.at(-1).pattern === "…") + ".");
+  // Those that are off come first. So only where all that are told are off may some of the others be off as well.
+  const told = settings.filter((s) => s.source).length;
+  setText($("off-text"), "OFF: work runs without its lock in this process, by " + first(off, told < settings.length && off.length === told) + ".");
   $("shadow").hidden = shadow.length === 0;
   setText($("shadow-text"), "IN SHADOW: " + named(shadow) + " locks nobody out in this process.");
   $("settings-list").replaceChildren(...settings.map(settingItem));

@@ -76,14 +76,9 @@ func untold(done []fenced.Record, told []history.Write) []history.Write {
 
 // left returns the keys that are still there when all that may outlive a worker
 // must have ended: the place of a killed waiter that nobody stands behind ends ten
-// seconds after it was last asked for. A fence may stay for its own TTL. What a worker has taken that was killed within
-// Discard ends by the TTL that has there, which is the default one of 30 s.
+// seconds after it was last asked for. A fence may stay for its own TTL, and what a worker that was killed within Discard had taken for 5 s.
 func (l *Lane) left() []string {
-	patience := l.TTL + 12*time.Second
-	if l.desk.seen().Queued > 0 {
-		patience = 32 * time.Second
-	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(l.TTL + 12*time.Second)
 	for {
 		var left []string
 		for _, client := range l.admins {
