@@ -134,8 +134,7 @@ func (c *claim) resume() (*Lease, error) {
 	retries := new(retry.Intervals)
 	retries.Begin(c.policy.Retries, c.policy.RetryInterval, time.Now())
 	for final := !c.policy.waits(); ; {
-		p := c.prospect()
-		switch c.outlook(p) {
+		switch p := c.prospect(); c.outlook(p) {
 		case refuses, opens:
 			return c.unreachable(p)
 		case holdsBack:
@@ -168,16 +167,16 @@ func (c *claim) resume() (*Lease, error) {
 			return nil, errNotHandedOn
 		}
 		var err error
-		if final, err = c.pauses(retries, p); err != nil {
+		if final, err = c.pauses(retries); err != nil {
 			c.withdraw()
 			return nil, err
 		}
 	}
 }
 
-// pauses waits until the claim is to ask again, and reports whether that is for the last time. p is what was known of Redis when it asked. The error
-// ends the claim before. Nobody tells it that the issuer has handed the lock on, so it asks as often as the asker of a queue does.
-func (c *claim) pauses(retries *retry.Intervals, p outage.Prospect) (final bool, err error) {
+// pauses waits until the claim is to ask again, and reports whether that is for the last time. The error ends it before. Nobody tells it that the issuer
+// has handed the lock on, or that Redis is away, so it asks as often as the asker of a queue does.
+func (c *claim) pauses(retries *retry.Intervals) (final bool, err error) {
 	if c.queuedAt.IsZero() {
 		c.queuedAt = time.Now() // it waits, and is refused as one that has waited
 	}
@@ -199,8 +198,6 @@ func (c *claim) pauses(retries *retry.Intervals, p outage.Prospect) (final bool,
 	select {
 	case <-timer.C:
 		return final, nil
-	case <-p.Changed:
-		return false, nil
 	case <-c.ctx.Done():
 		return false, c.gaveUp()
 	case <-c.locker.closing:

@@ -446,7 +446,7 @@ func TestDiscardLetsTheLockGo(t *testing.T) {
 }
 
 // A worker that knows before the issuer is done that it will not go on waits for the release.
-// A worker that waits asks often enough, whatever the policy's interval, that the lock does not lie idle until the ticket's time is over.
+// A worker that waits learns soon, whatever the policy's interval, that the lock was handed on: or it would lie idle until the ticket's time is over.
 func TestAWorkerThatWaitsWithALongInterval(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		c, key := s.Client(t), redistest.Prefix(t)
@@ -465,6 +465,28 @@ func TestAWorkerThatWaitsWithALongInterval(t *testing.T) {
 			t.Errorf("the worker goes on after %v", took)
 		}
 		mustRelease(t, lease)
+	})
+}
+
+// So is an outage that begins while it waits.
+func TestAWorkerThatWaitsIsToldOfAnOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
+		first := mustAcquire(t, l, key, lockmw.Policy{})
+		ticket := first.Ticket(time.Hour)
+		var away time.Time
+		breaks := time.AfterFunc(3*time.Second, func() {
+			away = time.Now()
+			s.SetError("LOADING Redis is loading the dataset in memory")
+		})
+		defer breaks.Stop()
+		_, _, err := other.Resume(context.Background(), ticket, lockmw.Policy{Wait: 10 * time.Minute, RetryInterval: time.Minute})
+		if took := time.Since(away); !errors.Is(err, lockmw.ErrUnavailable) || took > 1800*time.Millisecond {
+			t.Errorf("Resume = %v, %v after Redis went away", err, took)
+		}
+		s.SetError("")
+		mustRelease(t, first)
 	})
 }
 
