@@ -64,6 +64,34 @@ func TestArchitectureNamesWhatIsThere(t *testing.T) {
 	}
 }
 
+// Whoever looks for something finds each file of lockmw.
+func TestEachFileOfTheEngineIsNamed(t *testing.T) {
+	text, err := os.ReadFile(architecture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Where each thing is\n")
+	section, _, _ = strings.Cut(section, "\nIn the other packages")
+	files, err := filepath.Glob(root + "/lockmw/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("lockmw has the files %q, %v", files, err)
+	}
+	for _, path := range files {
+		file := filepath.Base(path)
+		if strings.HasSuffix(file, "_test.go") || file == "doc.go" {
+			continue
+		}
+		if !regexp.MustCompile(`[ ,;|]` + regexp.QuoteMeta(file) + `\b`).MatchString(section) {
+			t.Errorf("docs/architecture.md does not say what is in lockmw/%s", file)
+		}
+	}
+	for _, file := range regexp.MustCompile(`\b[a-z]+\.go\b`).FindAllString(section, -1) {
+		if !slices.Contains(files, filepath.Join(root, "lockmw", file)) {
+			t.Errorf("docs/architecture.md names lockmw/%s, which is not there", file)
+		}
+	}
+}
+
 // A check that finds nothing would pass, too.
 func TestWhatIsNotThereIsFound(t *testing.T) {
 	file := filepath.Join(root, "lockmw/lease.go")
