@@ -36,8 +36,8 @@ func TestLockUnderOneThatCloseHasReleasedIsRefusedAsClosed(t *testing.T) {
 // A Close that takes long says what it waits for, once, and with a bound.
 func TestCloseLogsWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := new(journal)
-		l := testenv.Open(t, redistest.InMemory(t).Client(t), log.option())
+		log := new(testenv.Journal)
+		l := testenv.Open(t, redistest.InMemory(t).Client(t), log.Option())
 		for i := range 10 {
 			mustAcquire(t, l, fmt.Sprint("order:", i), lockmw.Policy{})
 		}
@@ -47,14 +47,14 @@ func TestCloseLogsWhatItWaitsFor(t *testing.T) {
 		go func() { closed <- l.Close(ctx) }()
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		if log.count("Close waits") != 0 {
-			t.Errorf("after 4 s the log says\n%s", log.text.String())
+		if log.Count("Close waits") != 0 {
+			t.Errorf("after 4 s the log says\n%s", log.Text())
 		}
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
-		if log.count("Close waits", "held=10") != 1 || strings.Count(log.text.String(), "order:") != 8 {
-			t.Errorf("the log says\n%s", log.text.String())
+		if log.Count("Close waits", "held=10") != 1 || strings.Count(log.Text(), "order:") != 8 {
+			t.Errorf("the log says\n%s", log.Text())
 		}
 	})
 }

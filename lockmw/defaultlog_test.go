@@ -73,9 +73,9 @@ func TestMistakesAreLoggedWithoutALogger(t *testing.T) {
 }
 
 // withoutLogger opens a Locker of the service shop that is given no logger, and returns what it logs.
-func withoutLogger(t *testing.T, m *redistest.Mini, opts ...lockmw.Option) (*lockmw.Locker, *journal) {
+func withoutLogger(t *testing.T, m *redistest.Mini, opts ...lockmw.Option) (*lockmw.Locker, *testenv.Journal) {
 	t.Helper()
-	before, log := slog.Default(), new(journal)
+	before, log := slog.Default(), new(testenv.Journal)
 	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
 	defer slog.SetDefault(before) // New has looked at it
 	l, err := lockmw.New(m.Client(t), append([]lockmw.Option{lockmw.WithService("shop")}, opts...)...)
@@ -118,11 +118,11 @@ func TestAFileThatDoesNotApplyIsLoggedWithoutALogger(t *testing.T) {
 					lockmw.Adjust(silenced, lockmw.Policy{Name: "pay"})
 					looked()
 				}
-				if n := log.count(); n != min(len(tc.want), 1) || log.count(tc.want...) != n {
-					t.Errorf("want a line with %q, the log:\n%s", tc.want, log.text.String())
+				if n := log.Count(); n != min(len(tc.want), 1) || log.Count(tc.want...) != n {
+					t.Errorf("want a line with %q, the log:\n%s", tc.want, log.Text())
 				}
-				if silence.count() != 0 {
-					t.Errorf("a log that was silenced:\n%s", silence.text.String())
+				if silence.Count() != 0 {
+					t.Errorf("a log that was silenced:\n%s", silence.Text())
 				}
 				if tc.text != none {
 					return
@@ -131,8 +131,8 @@ func TestAFileThatDoesNotApplyIsLoggedWithoutALogger(t *testing.T) {
 					t.Fatal(err)
 				}
 				looked()
-				if log.count() != 2 || log.count("settings can be read again") != 1 {
-					t.Errorf("with the file, the log:\n%s", log.text.String())
+				if log.Count() != 2 || log.Count("settings can be read again") != 1 {
+					t.Errorf("with the file, the log:\n%s", log.Text())
 				}
 			})
 		})
@@ -149,13 +149,13 @@ func TestALotThatIsNotAllowedIsLoggedWithoutALogger(t *testing.T) {
 		d := newSettingsDir(t, "{"+strings.Join(all, ",")+"}")
 		_, log := withoutLogger(t, redistest.InMemory(t), lockmw.WithSettings(lockmw.SettingsFile(d.file())))
 		looked()
-		if log.count("AllowOff", "setting=shop/p") != 20 || log.count("AllowOff", "number=10") != 1 || log.count() != 21 {
-			t.Errorf("the log:\n%s", log.text.String())
+		if log.Count("AllowOff", "setting=shop/p") != 20 || log.Count("AllowOff", "number=10") != 1 || log.Count() != 21 {
+			t.Errorf("the log:\n%s", log.Text())
 		}
 		d.write(`{}`)
 		looked()
-		if log.count() != 21 {
-			t.Errorf("when they are gone, the log:\n%s", log.text.String())
+		if log.Count() != 21 {
+			t.Errorf("when they are gone, the log:\n%s", log.Text())
 		}
 	})
 }
@@ -171,8 +171,8 @@ func TestSettingsInRedisThatDoNotApplyAreLoggedWithoutALogger(t *testing.T) {
 			t.Helper()
 			time.Sleep(15 * time.Second)
 			synctest.Wait()
-			if n := log.count(); n != lines || n > 0 && log.count(parts...) != 1 {
-				t.Errorf("%d lines, want %d, and %q:\n%s", n, lines, parts, log.text.String())
+			if n := log.Count(); n != lines || n > 0 && log.Count(parts...) != 1 {
+				t.Errorf("%d lines, want %d, and %q:\n%s", n, lines, parts, log.Text())
 			}
 		}
 		said(0)
@@ -197,8 +197,8 @@ func TestOffIsLoggedWithoutALogger(t *testing.T) {
 		mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"}))
 		for minute := range 3 {
 			synctest.Wait()
-			if n := log.count("level=ERROR", "OFF", "names=[pay]", "author=ada", "because=INC-42"); n != minute+1 || log.count() != n {
-				t.Errorf("after %d minutes, the log:\n%s", minute, log.text.String())
+			if n := log.Count("level=ERROR", "OFF", "names=[pay]", "author=ada", "because=INC-42"); n != minute+1 || log.Count() != n {
+				t.Errorf("after %d minutes, the log:\n%s", minute, log.Text())
 			}
 			time.Sleep(time.Minute + time.Second)
 		}

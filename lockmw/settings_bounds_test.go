@@ -17,41 +17,41 @@ import (
 // Work that does not heed its context goes on when its MaxHold is over, and the lock comes free: so a setting may only lower it where the
 // program allows work beside others.
 func TestALowerMaxHoldNeedsAllowOff(t *testing.T) {
-	inFile(t, `{"shop/*": {"maxHold": "2s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{"shop/*": {"maxHold": "2s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 		mustAcquire(t, l, "a", lockmw.Policy{Name: "none"})
 		mustAcquire(t, l, "b", lockmw.Policy{Name: "lower", MaxHold: time.Minute})
 		mustAcquire(t, l, "c", lockmw.Policy{Name: "higher", MaxHold: time.Second})
 		synctest.Wait()
-		if changeOf(l, "none") != "" || changeOf(l, "lower") != "" || changeOf(l, "higher") != "maxHold=2s" || log.count("does not fit", "AllowOff") != 2 {
-			t.Errorf("%+v\n%s", settingsOf(l), log.text.String())
+		if changeOf(l, "none") != "" || changeOf(l, "lower") != "" || changeOf(l, "higher") != "maxHold=2s" || log.Count("does not fit", "AllowOff") != 2 {
+			t.Errorf("%+v\n%s", settingsOf(l), log.Text())
 		}
 		d.write(`{"shop/none": {"maxHold": "3s"}}`)
 		looked()
-		if log.count("fits none of the policies", "shop/none") != 1 || log.count("applies to none", "shop/none") != 0 {
-			t.Errorf("the log:\n%s", log.text.String())
+		if log.Count("fits none of the policies", "shop/none") != 1 || log.Count("applies to none", "shop/none") != 0 {
+			t.Errorf("the log:\n%s", log.Text())
 		}
 	})
 }
 
 // The log says that a setting applies only where it does, and never OFF of work that has its lock.
 func TestASettingForNobodyIsToldAsSuch(t *testing.T) {
-	inFile(t, `{"shop/pya": {"off": true}, "shop/mail": {"wait": "3s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{"shop/pya": {"off": true}, "shop/mail": {"wait": "3s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 		mustAcquire(t, l, "a", lockmw.Policy{Name: "pay"})
 		mustAcquire(t, l, "b", lockmw.Policy{Name: "mail"})
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if log.count("OFF") != 0 || log.count("applies to none", "shop/pya") != 1 || log.count("applies from now on") != 0 {
-			t.Errorf("the log:\n%s", log.text.String())
+		if log.Count("OFF") != 0 || log.Count("applies to none", "shop/pya") != 1 || log.Count("applies from now on") != 0 {
+			t.Errorf("the log:\n%s", log.Text())
 		}
 		d.write(`{"shop/pay": {"off": true}, "shop/mail": {"wait": "4s"}}`)
 		looked()
-		if log.count("OFF", "names=[pay]") != 1 || log.count("applies from now on", "names=[mail]") != 1 {
-			t.Errorf("the log:\n%s", log.text.String())
+		if log.Count("OFF", "names=[pay]") != 1 || log.Count("applies from now on", "names=[mail]") != 1 {
+			t.Errorf("the log:\n%s", log.Text())
 		}
 		d.write(`{"shop/pay": {"off"`)
 		looked()
-		if log.count("cannot be read", "still_off=[shop/pay]") != 1 {
-			t.Errorf("a file that is broken: the log does not say what is still off:\n%s", log.text.String())
+		if log.Count("cannot be read", "still_off=[shop/pay]") != 1 {
+			t.Errorf("a file that is broken: the log does not say what is still off:\n%s", log.Text())
 		}
 	}, lockmw.AllowOff())
 }
@@ -60,7 +60,7 @@ func TestASettingForNobodyIsToldAsSuch(t *testing.T) {
 // off, or where another field does not fit.
 func TestOffIsToldOfWorkThatRunsWithoutItsLockAlone(t *testing.T) {
 	const text = `{"shop/pay": {"off": true}, "shop/pya": {"off": true}, "shop/report": {"off": true}, "shop/mail": {"off": true, "ttl": "4s"}, "shop/late": {"off": true}}`
-	inFile(t, text, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+	inFile(t, text, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, _ *testenv.Journal, _ *events) {
 		off := func() (patterns []string) {
 			for _, s := range settingsOf(l) {
 				if s.Off {
@@ -89,18 +89,18 @@ func TestOffIsToldOfWorkThatRunsWithoutItsLockAlone(t *testing.T) {
 
 // A name whose first call comes when off stands there already is shouted at once, and not a minute later.
 func TestOffIsShoutedWithTheFirstCall(t *testing.T) {
-	inFile(t, `{"shop/pay": {"off": true}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{"shop/pay": {"off": true}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 		time.Sleep(10 * time.Second)
 		mustAcquire(t, l, "a", lockmw.Policy{Name: "pay"})
 		synctest.Wait()
-		if log.count("OFF", "names=[pay]") != 1 {
-			t.Errorf("the log:\n%s", log.text.String())
+		if log.Count("OFF", "names=[pay]") != 1 {
+			t.Errorf("the log:\n%s", log.Text())
 		}
 		for i := range 40 { // more policies of the name than are remembered
 			mustAcquire(t, l, "b", lockmw.Policy{Name: "pay", Wait: time.Duration(i+1) * time.Second})
 			synctest.Wait()
 		}
-		if n := log.count("OFF"); n != 1 {
+		if n := log.Count("OFF"); n != 1 {
 			t.Errorf("%d lines for calls that come later", n)
 		}
 	}, lockmw.AllowOff())
@@ -108,7 +108,7 @@ func TestOffIsShoutedWithTheFirstCall(t *testing.T) {
 
 // A trial that a setting has begun is over with it, also in Stats.
 func TestATrialThatIsOverIsNotToldAnyMore(t *testing.T) {
-	inFile(t, `{"shop/pay": {"shadow": true}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+	inFile(t, `{"shop/pay": {"shadow": true}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *testenv.Journal, _ *events) {
 		mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{Name: "pay"}))
 		if !l.Stats().Names["pay"].Shadow {
 			t.Fatal("it is not in shadow")
@@ -141,8 +141,8 @@ func TestOffEndsWhereTheProcessWasStopped(t *testing.T) {
 // However many settings cannot be used, or begin at the same time, the log and the list have few of them.
 func TestALotOfSettingsDoNotFloodTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, log := redistest.InMemory(t).Client(t), new(journal)
-		l := fromRedis(t, c, log.option())
+		c, log := redistest.InMemory(t).Client(t), new(testenv.Journal)
+		l := fromRedis(t, c, log.Option())
 		all := make([]any, 0, 4000)
 		for i := range 1000 {
 			all = append(all, fmt.Sprintf("shop/broken%d", i), "{"+strings.Repeat("x", 1000), fmt.Sprintf("shop/whole%d", i), `{"wait":"3s"}`)
@@ -152,10 +152,10 @@ func TestALotOfSettingsDoNotFloodTheLog(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
-		if n := log.count("setting"); n > 50 {
+		if n := log.Count("setting"); n > 50 {
 			t.Errorf("%d lines", n)
 		}
-		if n := len(log.text.String()); n > 50<<10 {
+		if n := len(log.Text()); n > 50<<10 {
 			t.Errorf("%d bytes of log", n)
 		}
 		if s := l.Stats().Settings; s.Refused != 1000 {
@@ -192,7 +192,7 @@ func TestOfTooManySettingsTheMostSpecificCount(t *testing.T) {
 // Work that runs without its lock is seen in the log, in Stats and in the list, also where the process has used more Names before than are
 // remembered.
 func TestOffIsSeenHoweverManyNamesCameBefore(t *testing.T) {
-	inFile(t, `{}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 		for i := range 1200 {
 			lockmw.Adjust(l, lockmw.Policy{Name: fmt.Sprint("name", i)})
 		}
@@ -202,15 +202,15 @@ func TestOffIsSeenHoweverManyNamesCameBefore(t *testing.T) {
 			t.Fatal("it is not off")
 		}
 		synctest.Wait()
-		if log.count("OFF", "names=[pay]") != 1 || changeOf(l, "pay") != "off=true" {
-			t.Errorf("%+v\n%s", settingsOf(l), log.text.String())
+		if log.Count("OFF", "names=[pay]") != 1 || changeOf(l, "pay") != "off=true" {
+			t.Errorf("%+v\n%s", settingsOf(l), log.Text())
 		}
 		if s := l.Stats().Settings; !slices.Equal(s.Off, []string{"pay"}) || s.MoreOff || s.Changed["off"] != 1 {
 			t.Errorf("%+v", s)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := log.count("OFF", "names=[pay]"); n != 2 {
+		if n := log.Count("OFF", "names=[pay]"); n != 2 {
 			t.Errorf("%d lines after a minute", n)
 		}
 		d.write(`{}`)
@@ -223,7 +223,7 @@ func TestOffIsSeenHoweverManyNamesCameBefore(t *testing.T) {
 
 // The same where the Name has more policies than are remembered, and the first of them have their lock.
 func TestOffIsSeenHoweverManyPoliciesItsNameHas(t *testing.T) {
-	inFile(t, `{"shop/pay": {"off": true, "ttl": "4s"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{"shop/pay": {"off": true, "ttl": "4s"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 		for i := range 20 { // a TTL of 30 s cannot be lowered so far
 			lockmw.Adjust(l, lockmw.Policy{Name: "pay", Wait: time.Duration(i+1) * time.Second})
 		}
@@ -231,15 +231,15 @@ func TestOffIsSeenHoweverManyPoliciesItsNameHas(t *testing.T) {
 			t.Fatal("it is not off")
 		}
 		synctest.Wait()
-		if off := l.Stats().Settings.Off; !slices.Equal(off, []string{"pay"}) || log.count("OFF", "names=[pay]") != 1 || changeOf(l, "pay") == "" {
-			t.Errorf("%q are off\n%s", off, log.text.String())
+		if off := l.Stats().Settings.Off; !slices.Equal(off, []string{"pay"}) || log.Count("OFF", "names=[pay]") != 1 || changeOf(l, "pay") == "" {
+			t.Errorf("%q are off\n%s", off, log.Text())
 		}
 	}, lockmw.AllowOff())
 }
 
 // Of more Names that are off than are remembered it is told that there are more, also of a setting of whose Names none is remembered.
 func TestMoreNamesThatAreOffThanAreRememberedAreTold(t *testing.T) {
-	inFile(t, `{"shop/a*": {"off": true}, "shop/b*": {"off": true}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{"shop/a*": {"off": true}, "shop/b*": {"off": true}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 		for i := range 2100 {
 			lockmw.Adjust(l, lockmw.Policy{Name: fmt.Sprint("a", i)})
 		}
@@ -253,8 +253,8 @@ func TestMoreNamesThatAreOffThanAreRememberedAreTold(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for _, parts := range [][]string{{"OFF", "setting=shop/a*", "… and more"}, {"OFF", "setting=shop/b*", "… and more"}} {
-			if log.count(parts...) != 1 {
-				t.Errorf("no line has %q:\n%s", parts, log.text.String())
+			if log.Count(parts...) != 1 {
+				t.Errorf("no line has %q:\n%s", parts, log.Text())
 			}
 		}
 		for _, s := range settingsOf(l) {
@@ -282,16 +282,16 @@ func TestALotThatIsOffDoesNotFloodTheLog(t *testing.T) {
 		settings []string
 		says     string
 	}{{one, "number=480"}, {all, "… and 480 more"}} {
-		inFile(t, "{"+strings.Join(tc.settings, ",")+"}", func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+		inFile(t, "{"+strings.Join(tc.settings, ",")+"}", func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 			for i := range 500 {
 				lockmw.Adjust(l, lockmw.Policy{Name: fmt.Sprint("p", i)})
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if n := log.count("OFF"); n > 20+20+1 || log.count("OFF", tc.says) != 1 {
-				t.Errorf("%d lines, %d of which say %q", n, log.count("OFF", tc.says), tc.says)
+			if n := log.Count("OFF"); n > 20+20+1 || log.Count("OFF", tc.says) != 1 {
+				t.Errorf("%d lines, %d of which say %q", n, log.Count("OFF", tc.says), tc.says)
 			}
-			if n := len(log.text.String()); n > 50<<10 {
+			if n := len(log.Text()); n > 50<<10 {
 				t.Errorf("%d bytes of log", n)
 			}
 			if n := len(l.Stats().Settings.Off); n != 500 {
@@ -304,8 +304,8 @@ func TestALotThatIsOffDoesNotFloodTheLog(t *testing.T) {
 // A right that is missing is told also where Redis could not be reached before; and what runs without its lock meanwhile.
 func TestAMissingRightIsToldBehindAnotherFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, log := redistest.InMemory(t), new(journal)
-		l := fromRedis(t, m.Client(t), log.option(), lockmw.AllowOff())
+		m, log := redistest.InMemory(t), new(testenv.Journal)
+		l := fromRedis(t, m.Client(t), log.Option(), lockmw.AllowOff())
 		put(t, l, "shop/pay", `{"shadow":"true"}`)
 		time.Sleep(11 * time.Second)
 		const loading, noRight = "LOADING Redis is loading the dataset in memory", "NOPERM User locks has no permissions to run the 'hgetall' command"
@@ -313,8 +313,8 @@ func TestAMissingRightIsToldBehindAnotherFault(t *testing.T) {
 			m.SetError(text)
 			time.Sleep(15 * time.Second)
 			synctest.Wait()
-			if told, right := log.count("settings cannot be read", "still_shadow=[shop/pay]"), log.count("settings cannot be read", "docs/redis.md"); told != min(i+1, 2) || right != min(i, 1) {
-				t.Errorf("%d: told %d times, of the right %d:\n%s", i, told, right, log.text.String())
+			if told, right := log.Count("settings cannot be read", "still_shadow=[shop/pay]"), log.Count("settings cannot be read", "docs/redis.md"); told != min(i+1, 2) || right != min(i, 1) {
+				t.Errorf("%d: told %d times, of the right %d:\n%s", i, told, right, log.Text())
 			}
 		}
 		m.SetError("")
@@ -322,8 +322,8 @@ func TestAMissingRightIsToldBehindAnotherFault(t *testing.T) {
 		m.SetError(noRight)
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
-		if log.count("can be read again") != 1 || log.count("settings cannot be read", "docs/redis.md") != 2 {
-			t.Errorf("the log:\n%s", log.text.String())
+		if log.Count("can be read again") != 1 || log.Count("settings cannot be read", "docs/redis.md") != 2 {
+			t.Errorf("the log:\n%s", log.Text())
 		}
 	})
 }
@@ -399,9 +399,9 @@ func TestATrialOfTheProgramThatASettingEnds(t *testing.T) {
 // A process that was running when what the program does not allow was set, and one that starts later, have the same policy: the program's.
 func TestWhatIsNotAllowedCountsForAllAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, log := redistest.InMemory(t).Client(t), new(journal)
+		c, log := redistest.InMemory(t).Client(t), new(testenv.Journal)
 		pay := lockmw.Policy{Name: "pay", Wait: time.Second}
-		running := fromRedis(t, c, log.option())
+		running := fromRedis(t, c, log.Option())
 		put(t, running, "shop/*", `{"wait":"4s"}`)
 		put(t, running, "shop/pay", `{"wait":"3s"}`)
 		time.Sleep(11 * time.Second)
@@ -410,7 +410,7 @@ func TestWhatIsNotAllowedCountsForAllAlike(t *testing.T) {
 		}
 		put(t, running, "shop/pay", `{"shadow":"true","wait":"2s"}`)
 		time.Sleep(11 * time.Second)
-		started := fromRedis(t, c, log.option())
+		started := fromRedis(t, c, log.Option())
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		for name, l := range map[string]*lockmw.Locker{"running": running, "started": started} {
@@ -424,8 +424,8 @@ func TestWhatIsNotAllowedCountsForAllAlike(t *testing.T) {
 				t.Errorf("%s: it is told as %+v", name, s)
 			}
 		}
-		if n := log.count("level=WARN", "shop/pay", "AllowOff"); n != 2 {
-			t.Errorf("%d lines, want one of each:\n%s", n, log.text.String())
+		if n := log.Count("level=WARN", "shop/pay", "AllowOff"); n != 2 {
+			t.Errorf("%d lines, want one of each:\n%s", n, log.Text())
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -25,34 +24,6 @@ import (
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
-
-// A journal is a log that a test reads.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(line)
-}
-
-func (j *journal) option() lockmw.Option {
-	return lockmw.WithLogger(slog.New(slog.NewTextHandler(j, nil)))
-}
-
-// count is how many lines have all parts.
-func (j *journal) count(parts ...string) (n int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for line := range strings.Lines(j.text.String()) {
-		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
-			n++
-		}
-	}
-	return n
-}
 
 // settingsOf is what a Locker says of its settings.
 func settingsOf(l *lockmw.Locker) []lockmw.Setting { return seam.Settings(l).([]lockmw.Setting) }
@@ -102,12 +73,12 @@ func (d *settingsDir) write(text string) {
 }
 
 // inFile runs test in a bubble with a Locker of the service shop whose settings come from a file.
-func inFile(t *testing.T, text string, test func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, e *events), opts ...lockmw.Option) {
+func inFile(t *testing.T, text string, test func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *testenv.Journal, e *events), opts ...lockmw.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d, log, e := newSettingsDir(t, text), new(journal), new(events)
+		d, log, e := newSettingsDir(t, text), new(testenv.Journal), new(events)
 		l := testenv.Open(t, redistest.InMemory(t).Client(t), append([]lockmw.Option{
-			log.option(), e.option(), lockmw.WithService("shop"), lockmw.WithSettings(lockmw.SettingsFile(d.file())),
+			log.Option(), e.option(), lockmw.WithService("shop"), lockmw.WithSettings(lockmw.SettingsFile(d.file())),
 		}, opts...)...)
 		test(t, d, l, log, e)
 	})
@@ -131,7 +102,7 @@ func waitsFor(t *testing.T, l *lockmw.Locker, p lockmw.Policy) time.Duration {
 }
 
 func TestASettingInAFileChangesCallsThatComeLater(t *testing.T) {
-	inFile(t, `{}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, e *events) {
+	inFile(t, `{}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *testenv.Journal, e *events) {
 		pay := lockmw.Policy{Name: "pay", Wait: time.Second, TTL: time.Hour}
 		mustAcquire(t, l, "held", pay)
 		if got := waitsFor(t, l, pay); got != time.Second {
@@ -167,14 +138,14 @@ func TestASettingInAFileChangesCallsThatComeLater(t *testing.T) {
 		if s := began[0].Setting; s.Pattern != "shop/pay" || s.Change != "wait=3s" || s.Author != "ada" || s.Reason != "INC-42" || s.Source != "file" || s.Off {
 			t.Errorf("it is told as %+v", *s)
 		}
-		if log.count("applies from now on", "author=ada", "because=INC-42") != 1 || log.count("applies no more", "because=INC-42") != 1 {
-			t.Errorf("the log:\n%s", log.text.String())
+		if log.Count("applies from now on", "author=ada", "because=INC-42") != 1 || log.Count("applies no more", "because=INC-42") != 1 {
+			t.Errorf("the log:\n%s", log.Text())
 		}
 	})
 }
 
 func TestTheMostSpecificSettingCounts(t *testing.T) {
-	inFile(t, `{"*/*": {"wait": "2s"}, "shop/*": {"wait": "3s"}, "shop/p*": {"maxHold": "1m"}, "*/pay": {"wait": "none"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+	inFile(t, `{"*/*": {"wait": "2s"}, "shop/*": {"wait": "3s"}, "shop/p*": {"maxHold": "1m"}, "*/pay": {"wait": "none"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, _ *testenv.Journal, _ *events) {
 		for name, want := range map[string]string{"pay": "maxHold=1m0s", "mail": "wait=3s"} {
 			mustAcquire(t, l, name, lockmw.Policy{Name: name})
 			if got := changeOf(l, name); got != want {
@@ -189,7 +160,7 @@ func TestTheMostSpecificSettingCounts(t *testing.T) {
 }
 
 func TestSettingsOfTTLAndMaxHoldReachTheLease(t *testing.T) {
-	inFile(t, `{"shop/*": {"ttl": "20s", "maxHold": "3s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+	inFile(t, `{"shop/*": {"ttl": "20s", "maxHold": "3s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *testenv.Journal, _ *events) {
 		lease := mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"})
 		if left := time.Until(lease.ValidUntil()); left > 20*time.Second || left < 19*time.Second {
 			t.Errorf("it is valid for %v", left)
@@ -210,7 +181,7 @@ func TestSettingsOfTTLAndMaxHoldReachTheLease(t *testing.T) {
 
 // Work of which nobody knows is told for as long behind the lock's end as the program says, also where a setting has the lock last longer.
 func TestASettingOfTTLLeavesTheTimeOfUncertainWork(t *testing.T) {
-	inFile(t, `{"shop/pay": {"ttl": "1h"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+	inFile(t, `{"shop/pay": {"ttl": "1h"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, _ *testenv.Journal, _ *events) {
 		f := lockmw.Flight{Policy: lockmw.Policy{Name: "pay"}, Crash: lockmw.Uncertain, Retain: time.Minute, UncertainFor: 10 * time.Minute}
 		_, _, err := lockmw.Do(t.Context(), l, "k", f, func(context.Context) (string, error) { return "", lockmw.ErrUncertain })
 		if !errors.Is(err, lockmw.ErrUncertain) {
@@ -304,7 +275,7 @@ func TestASettingThatDoesNotFitLeavesThePolicyAlone(t *testing.T) {
 		}, true},
 	} {
 		t.Run(test.setting, func(t *testing.T) {
-			inFile(t, `{"shop/pay": {`+test.setting+`}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+			inFile(t, `{"shop/pay": {`+test.setting+`}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 				test.policy.Name = "pay"
 				use := test.use
 				if use == nil {
@@ -322,8 +293,8 @@ func TestASettingThatDoesNotFitLeavesThePolicyAlone(t *testing.T) {
 				if len(s) != 1 || (len(s[0].Names) == 1) != test.fits || (len(s[0].Refused) == 1) == test.fits {
 					t.Errorf("%+v, fits: want %v", s, test.fits)
 				}
-				if lines := log.count("does not fit", "name=pay"); (lines == 1) == test.fits {
-					t.Errorf("%d lines:\n%s", lines, log.text.String())
+				if lines := log.Count("does not fit", "name=pay"); (lines == 1) == test.fits {
+					t.Errorf("%d lines:\n%s", lines, log.Text())
 				}
 				if got := l.Stats().Settings.Refused; (got == 1) == test.fits {
 					t.Errorf("%d are refused", got)
@@ -342,14 +313,14 @@ func held(ctx context.Context) error {
 }
 
 func TestAFileThatCannotBeReadChangesNothingAndIsToldOnce(t *testing.T) {
-	inFile(t, `{"shop/pay": {"wait": "3s", "for": "1m"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{"shop/pay": {"wait": "3s", "for": "1m"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 		mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"})
 		for i, text := range []string{`{"shop/pay": {"wait"`, `{"shop/pay": {"wait": "soon"}}`, ``} {
 			d.write(text)
 			looked()
 			looked()
-			if got := changeOf(l, "pay"); got != "wait=3s" || log.count("level=ERROR", "cannot be read") != i+1 {
-				t.Errorf("%q: it has %q, and the log\n%s", text, got, log.text.String())
+			if got := changeOf(l, "pay"); got != "wait=3s" || log.Count("level=ERROR", "cannot be read") != i+1 {
+				t.Errorf("%q: it has %q, and the log\n%s", text, got, log.Text())
 			}
 		}
 		if s := l.Stats().Settings; s.Refused != 1 || s.Ages["file"] < 10*time.Second {
@@ -360,8 +331,8 @@ func TestAFileThatCannotBeReadChangesNothingAndIsToldOnce(t *testing.T) {
 		}
 		looked()
 		looked()
-		if got := changeOf(l, "pay"); got != "wait=3s" || log.count("level=WARN", "settings cannot be read") != 1 {
-			t.Errorf("without the file: it has %q, and the log\n%s", got, log.text.String())
+		if got := changeOf(l, "pay"); got != "wait=3s" || log.Count("level=WARN", "settings cannot be read") != 1 {
+			t.Errorf("without the file: it has %q, and the log\n%s", got, log.Text())
 		}
 		time.Sleep(time.Minute) // the end is counted all the same
 		if got := changeOf(l, "pay"); got != "" {
@@ -379,7 +350,7 @@ func TestAFileThatCannotBeReadChangesNothingAndIsToldOnce(t *testing.T) {
 }
 
 func TestASettingEndsInTime(t *testing.T) {
-	inFile(t, `{"shop/pay": {"wait": "3s", "for": "90s"}, "shop/*": {"wait": "4s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *journal, e *events) {
+	inFile(t, `{"shop/pay": {"wait": "3s", "for": "90s"}, "shop/*": {"wait": "4s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *testenv.Journal, e *events) {
 		mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"})
 		time.Sleep(60 * time.Second)
 		d.write(`{"shop/pay": {"wait": "3s", "for": "90s"}}`) // that another entry changes does not prolong it
@@ -396,7 +367,7 @@ func TestASettingEndsInTime(t *testing.T) {
 }
 
 func TestOffRunsWorkWithoutItsLockAndIsShouted(t *testing.T) {
-	inFile(t, `{"shop/pay": {"off": true, "until": "2000-01-01T00:02:30Z", "author": "ada", "reason": "INC-42"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, e *events) {
+	inFile(t, `{"shop/pay": {"off": true, "until": "2000-01-01T00:02:30Z", "author": "ada", "reason": "INC-42"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *testenv.Journal, e *events) {
 		pay := lockmw.Policy{Name: "pay", Prefix: "pay:", MaxHold: time.Minute}
 		other := mustAcquire(t, l, "pay:k", lockmw.Policy{Name: "mail"})
 		for range 2 {
@@ -421,13 +392,13 @@ func TestOffRunsWorkWithoutItsLockAndIsShouted(t *testing.T) {
 		}
 		time.Sleep(121 * time.Second)
 		synctest.Wait()
-		if n := log.count("level=ERROR", "OFF", "author=ada", "because=INC-42"); n != 3 { // at its begin, and after one minute and two
-			t.Errorf("%d lines:\n%s", n, log.text.String())
+		if n := log.Count("level=ERROR", "OFF", "author=ada", "because=INC-42"); n != 3 { // at its begin, and after one minute and two
+			t.Errorf("%d lines:\n%s", n, log.Text())
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if n := log.count("OFF"); n != 3 || len(l.Stats().Settings.Off) != 0 {
-			t.Errorf("behind its end: %d lines:\n%s", n, log.text.String())
+		if n := log.Count("OFF"); n != 3 || len(l.Stats().Settings.Off) != 0 {
+			t.Errorf("behind its end: %d lines:\n%s", n, log.Text())
 		}
 		if _, _, err := l.Acquire(t.Context(), "k", pay); !errors.Is(err, lockmw.ErrNotAcquired) {
 			t.Errorf("behind its end: %v", err)
@@ -443,7 +414,7 @@ func TestASettingTriesALockAndEndsATrial(t *testing.T) {
 		defer mustRelease(t, lease)
 		return lease.Shadow()
 	}
-	inFile(t, text, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+	inFile(t, text, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *testenv.Journal, _ *events) {
 		if !shadow(l, "a", lockmw.Policy{Name: "pay"}) || shadow(l, "b", tried) {
 			t.Errorf("%+v", settingsOf(l))
 		}
@@ -453,9 +424,9 @@ func TestASettingTriesALockAndEndsATrial(t *testing.T) {
 			t.Error("without settings it is not as the program has it")
 		}
 	}, lockmw.AllowOff())
-	inFile(t, text, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
-		if shadow(l, "a", lockmw.Policy{Name: "pay"}) || shadow(l, "b", tried) || log.count("shadow=true", "AllowOff") != 1 {
-			t.Errorf("a program that does not allow it: %+v\n%s", settingsOf(l), log.text.String())
+	inFile(t, text, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
+		if shadow(l, "a", lockmw.Policy{Name: "pay"}) || shadow(l, "b", tried) || log.Count("shadow=true", "AllowOff") != 1 {
+			t.Errorf("a program that does not allow it: %+v\n%s", settingsOf(l), log.Text())
 		}
 	})
 }
@@ -475,7 +446,7 @@ func TestOffWorksWhereRedisIsAway(t *testing.T) {
 
 // What stood there before does not count any more all the same.
 func TestOffWithoutAllowOffIsRefused(t *testing.T) {
-	inFile(t, `{"shop/pay": {"wait": "3s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{"shop/pay": {"wait": "3s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 		if err := l.WithLock(t.Context(), "k", lockmw.Policy{Name: "pay"}, held); err != nil {
 			t.Error(err)
 		}
@@ -484,8 +455,8 @@ func TestOffWithoutAllowOffIsRefused(t *testing.T) {
 		if err := l.WithLock(t.Context(), "k", lockmw.Policy{Name: "pay"}, held); err != nil {
 			t.Error(err)
 		}
-		if got := changeOf(l, "pay"); got != "" || log.count("AllowOff") != 1 || log.count("OFF") != 0 {
-			t.Errorf("it has %q, and the log\n%s", got, log.text.String())
+		if got := changeOf(l, "pay"); got != "" || log.Count("AllowOff") != 1 || log.Count("OFF") != 0 {
+			t.Errorf("it has %q, and the log\n%s", got, log.Text())
 		}
 	})
 }
@@ -506,9 +477,9 @@ func put(t *testing.T, l *lockmw.Locker, pattern, text string) {
 
 func TestSettingsInRedisStayWhileItIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, log := redistest.InMemory(t), new(journal)
+		m, log := redistest.InMemory(t), new(testenv.Journal)
 		c := m.Client(t)
-		l := fromRedis(t, c, log.option())
+		l := fromRedis(t, c, log.Option())
 		mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"})
 		clock := time.Now().UnixMicro()
 		put(t, l, "shop/pay", `{"wait":"3s"}`)
@@ -517,7 +488,7 @@ func TestSettingsInRedisStayWhileItIsAway(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		if pay, mail := changeOf(l, "pay"), changeOf(l, "mail"); pay != "wait=3s" || mail != "wait=4s" {
-			t.Fatalf("pay has %q, and mail %q:\n%s", pay, mail, log.text.String())
+			t.Fatalf("pay has %q, and mail %q:\n%s", pay, mail, log.Text())
 		}
 		m.SetError("LOADING Redis is loading the dataset in memory")
 		time.Sleep(time.Minute)
@@ -525,43 +496,43 @@ func TestSettingsInRedisStayWhileItIsAway(t *testing.T) {
 		if pay, mail := changeOf(l, "pay"), changeOf(l, "mail"); pay != "wait=3s" || mail != "" {
 			t.Errorf("Redis is away: pay has %q, and mail, whose end has come, %q", pay, mail)
 		}
-		if log.count("settings cannot be read") != 1 || l.Stats().Settings.Ages["redis"] < 50*time.Second {
-			t.Errorf("%v old, the log:\n%s", l.Stats().Settings.Ages, log.text.String())
+		if log.Count("settings cannot be read") != 1 || l.Stats().Settings.Ages["redis"] < 50*time.Second {
+			t.Errorf("%v old, the log:\n%s", l.Stats().Settings.Ages, log.Text())
 		}
 		m.SetError("")
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
-		if log.count("settings can be read again") != 1 || changeOf(l, "pay") != "wait=3s" {
-			t.Errorf("the log:\n%s", log.text.String())
+		if log.Count("settings can be read again") != 1 || changeOf(l, "pay") != "wait=3s" {
+			t.Errorf("the log:\n%s", log.Text())
 		}
 	})
 }
 
 func TestWhatCannotBeReadInRedisChangesNothing(t *testing.T) {
 	s := redistest.Real(t)
-	log := new(journal)
-	l := fromRedis(t, s.Client(t), log.option())
+	log := new(testenv.Journal)
+	l := fromRedis(t, s.Client(t), log.Option())
 	mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"})
 	put(t, l, "shop/pay", `{"wait":"3s"}`)
 	await.Until(t, "it applies", func() bool { return changeOf(l, "pay") == "wait=3s" })
 	for i, text := range []string{`{"wait":"0s"}`, `{"off":true}`, `nonsense`, `{"prefix":"x"}`} {
 		put(t, l, "shop/pay", text)
-		await.Until(t, "it is told", func() bool { return log.count("changes nothing") == i+1 })
+		await.Until(t, "it is told", func() bool { return log.Count("changes nothing") == i+1 })
 		marker := fmt.Sprint("shop/marker", i)
 		put(t, l, marker, `{"wait":"1s"}`)
 		await.Until(t, "it is read again", func() bool {
 			return slices.ContainsFunc(settingsOf(l), func(s lockmw.Setting) bool { return s.Pattern == marker })
 		})
-		if got := changeOf(l, "pay"); got != "wait=3s" || log.count("changes nothing") != i+1 {
-			t.Errorf("%s: it has %q, and is told %d times", text, got, log.count("changes nothing")-i)
+		if got := changeOf(l, "pay"); got != "wait=3s" || log.Count("changes nothing") != i+1 {
+			t.Errorf("%s: it has %q, and is told %d times", text, got, log.Count("changes nothing")-i)
 		}
 	}
 	put(t, l, "other/pay", `nonsense`)
 	put(t, l, "nonsense", `nonsense`)
 	put(t, l, "shop/pay", "")
 	await.Until(t, "it ends", func() bool { return changeOf(l, "pay") == "" })
-	if n := log.count("changes nothing"); n != 4 {
-		t.Errorf("%d lines:\n%s", n, log.text.String())
+	if n := log.Count("changes nothing"); n != 4 {
+		t.Errorf("%d lines:\n%s", n, log.Text())
 	}
 }
 
@@ -571,11 +542,11 @@ func TestAServiceWithoutTheRightToReadSettingsWorks(t *testing.T) {
 	if err := admin.Do(t.Context(), "ACL", "SETUSER", "locks", "on", ">secret", "~lock:*", "&lock:grants:*", "+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
-	log := new(journal)
+	log := new(testenv.Journal)
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "locks", Password: "secret"})
 	t.Cleanup(func() { _ = c.Close() })
-	l := fromRedis(t, c, log.option())
-	await.Until(t, "it is told", func() bool { return log.count("settings cannot be read", "docs/redis.md") == 1 })
+	l := fromRedis(t, c, log.Option())
+	await.Until(t, "it is told", func() bool { return log.Count("settings cannot be read", "docs/redis.md") == 1 })
 	if err := l.WithLock(t.Context(), "k", lockmw.Policy{Wait: 10 * time.Second}, held); err != nil {
 		t.Error(err)
 	}
@@ -759,7 +730,7 @@ func BenchmarkSettings(b *testing.B) {
 // Work that runs without its lock, because a setting says off, takes no other call's lock away: not that of a policy that is not off, not when off is over,
 // and not that of Once.
 func TestWorkThatIsOffHoldsNothingForOthers(t *testing.T) {
-	inFile(t, `{"shop/admin":{"off":true}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+	inFile(t, `{"shop/admin":{"off":true}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *testenv.Journal, _ *events) {
 		pay := lockmw.Policy{Name: "pay", Reentrant: true}
 		ctx, off, err := l.Acquire(t.Context(), "42", lockmw.Policy{Name: "admin"})
 		if err != nil || off.Fence() != 0 {

@@ -244,11 +244,11 @@ func TestDiscardOfALockThatIsDeletedMeanwhile(t *testing.T) {
 
 // Work that runs without its lock has none to hand on. Its job takes the lock by itself, so the log has nothing to say.
 func TestWorkWithoutItsLockHasNoTicket(t *testing.T) {
-	inFile(t, `{"shop/pay": {"off": true}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{"shop/pay": {"off": true}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *testenv.Journal, _ *events) {
 		off := mustAcquire(t, l, "k", lockmw.Policy{Name: "pay"})
 		noTicketFor(t, l, off.Ticket(time.Minute), "a setting says off", true)
 		mustRelease(t, off)
-		if n := log.count("cannot be handed on"); n > 0 {
+		if n := log.Count("cannot be handed on"); n > 0 {
 			t.Errorf("%d lines say that it cannot be handed on, want none", n)
 		}
 	}, lockmw.AllowOff())

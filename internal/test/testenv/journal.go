@@ -39,6 +39,16 @@ func (j *Journal) Lines(parts ...string) (lines []string) {
 	return lines
 }
 
+// Count is how many lines have all parts.
+func (j *Journal) Count(parts ...string) int { return len(j.Lines(parts...)) }
+
+// Text returns all that was logged.
+func (j *Journal) Text() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
 // Logged has a new Locker take the place of r.Locks, with a log of its own: most lines are logged once a second at most, for each
 // Name and code.
 func (r *Env) Logged(opts ...lockmw.Option) *Journal {
