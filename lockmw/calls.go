@@ -24,6 +24,7 @@ type flight struct {
 	calls  []*call                 // in the order in which they came, the one that leads first
 	leads  *call                   // the one that leads, or is about to; it may have left while its function runs
 	cancel context.CancelCauseFunc // ends the context of the function; nil: it does not run
+	lease  *Lease                  // under which the function runs
 }
 
 // A call is one call of Do. It belongs to the goroutine of that call.
@@ -205,10 +206,11 @@ func (c *call) patience() (limit time.Duration, bounded bool) {
 func (c *call) refused(err error) error {
 	asks := c.claim()
 	asks.queuedAt = c.came
-	for _, t := range c.locker.tenuresOf(c.of.key) {
-		if lease := t.lease(); lease != nil { // the one that is at work on the answer
-			asks.seen = sightingOf(lease)
-		}
+	led := c.locker.lockLedger(c.of.key)
+	lease := c.flight.lease
+	led.mu.Unlock()
+	if lease != nil {
+		asks.seen = sightingOf(lease)
 	}
 	return asks.refused(err)
 }
@@ -252,7 +254,7 @@ func (c *call) land(answers func(*call) bool, what landing) {
 			others = append(others, other)
 		}
 	}
-	f.calls, f.cancel, f.leads = others, nil, nil
+	f.calls, f.cancel, f.lease, f.leads = others, nil, nil, nil
 	switch now := led.flights[c.of]; {
 	case len(others) == 0 && now == f:
 		delete(led.flights, c.of)
@@ -405,7 +407,7 @@ func answersCall(found *store.Recalled, sent time.Time, c *call) bool {
 // have; the error is that of Do.
 func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context.Context) ([]byte, error)) (answer *store.Record, err error) {
 	led := c.locker.lockLedger(c.of.key)
-	c.flight.cancel = cancel
+	c.flight.cancel, c.flight.lease = cancel, lease
 	led.mu.Unlock()
 	c.why = whyPanicked
 	defer c.findUnknown(lease) // also if fn panics

@@ -39,17 +39,20 @@ type remarks struct{ made atomic.Uint32 }
 
 func (r *remarks) add(one remark) { r.made.Or(uint32(one)) }
 
+// all returns those that were made by now. More may come at any time, so a question about several is asked of one such value.
+func (r *remarks) all() remark { return remark(r.made.Load()) }
+
 // have reports whether one of these was made.
-func (r *remarks) have(mask remark) bool { return remark(r.made.Load())&mask != 0 }
+func (r *remarks) have(mask remark) bool { return r.all()&mask != 0 }
 
 // whyUnknown says why work that has returned err does not tell whether it was done. It is empty if the work tells that.
 func (c *call) whyUnknown(lease *Lease, err error) (why string) {
-	switch {
-	case c.remarks.have(unknowing), errors.Is(err, ErrUncertain):
+	switch said := c.remarks.all(); {
+	case said&unknowing != 0, errors.Is(err, ErrUncertain):
 		return whySaid
-	case c.remarks.have(forItself): // the work says that nothing was done
+	case said&forItself != 0: // the work says that nothing was done
 		return ""
-	case c.remarks.have(doubtful), err != nil && stopped(lease, err):
+	case said&doubtful != 0, err != nil && stopped(lease, err):
 		return whyStopped
 	}
 	return ""

@@ -27,19 +27,20 @@ type clock struct {
 	within time.Duration // by which ahead may be wrong, since question and answer were on their way
 }
 
-// greet asks a master whether it is there, and for its time in the same round trip. The error is that of PING: a server that does not tell its time
-// is there all the same, and told is false.
+// greet asks a master whether it is there, and then for its time over the connection that PING has used, which bounds what is wrong about it by half a
+// round trip. A server that does not tell its time is there all the same, and told is false.
 func (s *Store) greet(ctx context.Context, master *redis.Client) (_ clock, told bool, _ error) {
 	of := "the server"
 	if s.cluster {
 		of = master.Options().Addr
 	}
-	both := master.Pipeline()
-	ping, now := both.Ping(ctx), both.Time(ctx)
+	if err := master.Ping(ctx).Err(); err != nil {
+		return clock{}, false, err
+	}
 	asked := time.Now()
-	_, _ = both.Exec(ctx) // each command has its own error
+	now, err := master.Time(ctx).Result()
 	within := time.Since(asked) / 2
-	return clock{of, now.Val().Sub(asked.Add(within)), within}, now.Err() == nil, ping.Err()
+	return clock{of, now.Sub(asked.Add(within)), within}, err == nil, nil
 }
 
 // clocksAdvice tells of clocks that disagree with each other, or with this machine's.

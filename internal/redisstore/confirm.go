@@ -43,8 +43,8 @@ func (c *command) isConfirmed() bool {
 	return c.gives() || c.script == keepScript || c.script == keepToScript || c.script == resolveScript || c.script == handOnScript
 }
 
-// confirmed carries c out with WAIT behind the script, on the same connection:
-// WAIT counts the replicas that have all that its connection has written.
+// confirmed carries c out with WAIT behind the script, on the same connection: WAIT counts the replicas that have all that
+// its connection has written. It is one of go-redis's, because nothing else is answered on it until WAIT is.
 func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
 	eras := s.dialer.eras.Load()
 	reply, acks, err := s.andWait(ctx, c, true)

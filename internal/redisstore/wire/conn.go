@@ -357,7 +357,8 @@ func (k *conn) broke(err error) {
 		return
 	}
 	k.fail(err)
-	k.pool.doubt(time.Now(), err)
+	k.pool.broke = time.Now()
+	k.pool.doubt(k.pool.broke, err)
 }
 
 // doubt notes that a connection went bad at a moment. A server, a load balancer or a

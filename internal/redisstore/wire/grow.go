@@ -12,6 +12,7 @@ type growth struct {
 	dialBegan   time.Time     // when the last dial began
 	swapDialled time.Time     // when the last dial began that was to take the place of a connection
 	dialTook    time.Duration // how long the last dial took that succeeded
+	broke       time.Time     // when a connection was last found to have ended
 	dialFailed  time.Time     // when a dial failed last
 }
 
@@ -50,7 +51,7 @@ func (p *Pool) have() (n int) {
 // no place for it, they use the best of the others, overdue as it may be. Where there is
 // none, they fail, but not while an earlier dial is under way: what refuses further
 // connections may let that one through. A connection that was being made while another one
-// went bad is made anew: a call that is tried once more is not to meet two that have ended.
+// ended is made anew: a call that is tried once more is not to meet two that have ended.
 func (p *Pool) dial(generation int, began time.Time) {
 	netConn, err := p.options.Dial(p.ctx)
 	p.mu.Lock()
@@ -58,11 +59,14 @@ func (p *Pool) dial(generation int, began time.Time) {
 	at := slices.Index(p.dials, began)
 	p.dials = slices.Delete(p.dials, at, at+1)
 	now := time.Now()
+	if err == nil {
+		p.dialTook = now.Sub(began)
+	}
 	var k *conn
 	switch {
 	case err != nil:
 		p.dialFailed = now
-	case began.Before(p.doubted): // it may have ended with the one that went bad meanwhile, as those that rested
+	case began.Before(p.broke) && p.ctx.Err() == nil: // it may have ended with the one that did meanwhile, as those that rested
 		p.discard(netConn)
 		if best := p.best(now); best == nil || best.shunned(now) {
 			p.grow(best, now)
@@ -71,7 +75,6 @@ func (p *Pool) dial(generation int, began time.Time) {
 			return
 		}
 	default:
-		p.dialTook = now.Sub(began)
 		if k = p.takeIn(netConn, generation, began, now); k == nil {
 			p.discard(netConn)
 		}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"io"
 	"net"
-	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lockmw/kit/internal/test/await"
 )
@@ -51,17 +52,16 @@ func TestADialThatFailsWhileAnotherIsUnderWay(t *testing.T) {
 	}
 }
 
-// A connection that is made when the server ends all of them has ended, too, and nobody sees it. The calls that were on the others
-// are tried once more, and would fail once more over it.
-func TestADialWhileAnotherConnectionEnds(t *testing.T) {
-	s := newServer(t)
+// dialsWhile returns a pool of two with a call in flight over its first connection, to a server that says nothing. A second connection is made, and its
+// dial returns when goOn is called; n counts the dials.
+func dialsWhile(t *testing.T, s *server) (p *Pool, called <-chan error, goOn func(), n *atomic.Int32) {
+	t.Helper()
 	made, goesOn := make(chan struct{}), make(chan struct{})
-	n := 0 // of dials; they begin one after the other
-	p := s.pool(2, func(o *Options) {
+	n = new(atomic.Int32)
+	p = s.pool(2, func(o *Options) {
 		dial := o.Dial
 		o.Dial = func(ctx context.Context) (net.Conn, error) {
-			n++
-			second := n == 2
+			second := n.Add(1) == 2
 			c, err := dial(ctx)
 			if second {
 				close(made)
@@ -71,22 +71,40 @@ func TestADialWhileAnotherConnectionEnds(t *testing.T) {
 		}
 	})
 	s.answered(p, "the first connection")
-	silent := make(chan struct{})
-	s.does(func(io.Writer, string) error { <-silent; return io.EOF })
-	var calls sync.WaitGroup
-	for range 2 { // the first keeps the connection from being idle, and the second has another one dialled
-		calls.Go(func() {
-			if _, err := p.Do(t.Context(), ask("a call")); err == nil {
-				t.Error("there is a reply")
-			}
-		})
-	}
+	s.does(func(io.Writer, string) error { return nil })
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Do(t.Context(), ask("a call"))
+		done <- err
+	}()
+	await.Until(t, "the call is in flight", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.conns[0].inFlight.n == 1
+	})
+	p.mu.Lock()
+	p.grow(p.conns[0], time.Now())
+	p.dialBegan = time.Now().Add(time.Hour) // so none begins beside it, however late this machine is
+	p.mu.Unlock()
 	await.Receive(t, "a connection that is made", made)
-	await.Until(t, "the server has it", func() bool { return s.accepted.Load() == 2 })
+	await.Until(t, "the server has it", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.conns) == 2
+	})
+	return p, done, func() { close(goesOn) }, n
+}
+
+// A connection that is made when the server ends all of them has ended, too, and nobody sees it. The calls that were on the others
+// are tried once more, and would fail once more over it.
+func TestADialWhileAnotherConnectionEnds(t *testing.T) {
+	s := newServer(t)
+	p, called, goOn, n := dialsWhile(t, s)
 	s.does(echo)
 	s.cut()
-	close(silent)
-	calls.Wait()
+	if err := await.Receive(t, "the call's end", called); err == nil {
+		t.Error("there is a reply")
+	}
 	again := make(chan struct{})
 	go func() {
 		defer close(again)
@@ -97,6 +115,26 @@ func TestADialWhileAnotherConnectionEnds(t *testing.T) {
 		defer p.mu.Unlock()
 		return p.waiting.n == 1
 	})
-	close(goesOn)
+	goOn()
 	await.Receive(t, "the reply", again)
+	if n := n.Load(); n != 3 {
+		t.Errorf("there were %d dials, want 3", n)
+	}
+}
+
+// One that hangs says nothing about a connection that is made meanwhile.
+func TestADialWhileAnotherConnectionHangs(t *testing.T) {
+	s := newServer(t)
+	p, called, goOn, n := dialsWhile(t, s)
+	p.mu.Lock()
+	p.doubt(time.Now(), net.ErrClosed) // as doubtOthers does
+	p.mu.Unlock()
+	s.does(echo)
+	goOn()
+	s.answered(p, "over the new connection")
+	if n, dials := n.Load(), p.Dials(); n != 2 || dials != 0 {
+		t.Errorf("there were %d dials, and %d are under way, want 2 and none", n, dials)
+	}
+	s.cut()
+	await.Receive(t, "the call's end", called)
 }
