@@ -50,11 +50,8 @@ func settingsOf(locks *lockmw.Locker) []setting {
 	return told
 }
 
-// mostImportant returns the settings that are told, and how many more there are.
+// mostImportant returns the settings that are told, those that are off in front, and how many more there are.
 func mostImportant(all []lockmw.Setting) (shown []lockmw.Setting, further int) {
-	if len(all) <= mostSettings {
-		return all, 0
-	}
 	slices.SortStableFunc(all, func(a, b lockmw.Setting) int {
 		switch {
 		case a.Off == b.Off:
@@ -64,7 +61,8 @@ func mostImportant(all []lockmw.Setting) (shown []lockmw.Setting, further int) {
 		}
 		return 1
 	})
-	return all[:mostSettings], len(all) - mostSettings
+	n := min(len(all), mostSettings)
+	return all[:n], len(all) - n
 }
 
 // inShadow returns the names whose policies run in shadow in this process, by the program or by a setting: the first, and that there are more.

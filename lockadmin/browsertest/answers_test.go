@@ -65,7 +65,7 @@ func TestUncertainWorkIsResolved(t *testing.T) {
 	}
 	p := open(t, s.url)
 	p.until("what was refused", `/UNCERTAIN whether/.test(document.querySelector("#incidents").innerText)`)
-	p.run(chromedp.Click(chromedp.CSS(`[data-view="waited"]`)), chromedp.Click(chromedp.CSS("#incidents .key")))
+	p.click(`[data-view="waited"]`, "#incidents .key")
 	p.until("the lock is found", row("pay:7"))
 	answer := row("pay:7") + `.querySelector(".answer")`
 	if text := eval[string](p, answer+`.textContent`); !strings.HasPrefix(text, "UNCERTAIN since ") || !strings.HasSuffix(text, ", work "+work) {
@@ -77,12 +77,12 @@ func TestUncertainWorkIsResolved(t *testing.T) {
 
 	question := func() {
 		t.Helper()
-		p.run(chromedp.Click(chromedp.CSS("#rows .key button")))
+		p.click("#rows .key button")
 		p.until("all about the lock", `document.querySelector("#detail").open`)
-		p.run(chromedp.Click(chromedp.CSS("#detail-resolve")))
+		p.click("#detail-resolve")
 		p.until("the question is there", `document.querySelector("#resolve").open && !document.querySelector("#detail").open`)
 	}
-	p.run(chromedp.Click(chromedp.CSS("#rows .key button")))
+	p.click("#rows .key button")
 	p.until("all about the lock", `document.querySelector("#detail").open`)
 	facts := eval[string](p, `document.querySelector("#detail").innerText`)
 	for _, want := range []string{"pay:7", "UNCERTAIN", "nobody knows whether the work was done", work} {
@@ -110,7 +110,7 @@ func TestUncertainWorkIsResolved(t *testing.T) {
 	}
 
 	question()
-	p.run(chromedp.Click(chromedp.CSS(`#resolve [data-as="again"]`)))
+	p.click(`#resolve [data-as="again"]`)
 	p.until("it is resolved", `/Resolved pay:7/.test(document.querySelector("#toast").innerText) && !document.querySelector("#resolve").open`)
 	p.until("the lock is gone", `document.querySelectorAll("#rows tr[role=row]").length === 0`)
 	if receipt, shared, err := pays(s.locks, "7"); receipt != secret || shared || err != nil {
@@ -121,7 +121,7 @@ func TestUncertainWorkIsResolved(t *testing.T) {
 	p.look("pay:8")
 	p.until("the lock is found", row("pay:8"))
 	question()
-	p.run(chromedp.Click(chromedp.CSS(`#resolve [data-as="discard"]`)))
+	p.click(`#resolve [data-as="discard"]`)
 	p.until("it is resolved", `/Resolved pay:8/.test(document.querySelector("#toast").innerText) && !document.querySelector("#resolve").open`)
 	if receipt, _, err := pays(s.locks, "8"); !errors.Is(err, lockmw.ErrAnswerNotKept) {
 		t.Errorf("%q, %v; want that nobody does the work", receipt, err)
@@ -136,7 +136,7 @@ func TestOtherWorkIsNotResolved(t *testing.T) {
 	p.live()
 	p.look("pay:7")
 	p.until("the lock is found", row("pay:7"))
-	p.run(chromedp.Click(chromedp.CSS("#rows .key button")), chromedp.Click(chromedp.CSS("#detail-resolve")))
+	p.click("#rows .key button", "#detail-resolve")
 	said := func(what string) {
 		t.Helper()
 		p.until("it says why", fmt.Sprintf(`document.querySelector("#resolve-said").innerText.includes(%q)`, what))
@@ -146,12 +146,12 @@ func TestOtherWorkIsNotResolved(t *testing.T) {
 		p.press(kb.Escape)
 		p.until("the question is left", `!document.querySelector("#resolve").open`)
 		p.until("the lock is shown as free", row("pay:7")+`?.querySelector(".answer").textContent.startsWith("UNCERTAIN since")`)
-		p.run(chromedp.Click(chromedp.CSS("#rows .key button")), chromedp.Click(chromedp.CSS("#detail-resolve")))
+		p.click("#rows .key button", "#detail-resolve")
 		p.until("the question is there", `document.querySelector("#resolve").open && document.querySelector("#resolve-said").innerText === ""`)
 	}
 
 	lease := hold(t, s.locks, "pay:7", "", lockmw.Policy{})
-	p.run(chromedp.Click(chromedp.CSS(`#resolve [data-as="again"]`)))
+	p.click(`#resolve [data-as="again"]`)
 	said("Somebody has the lock")
 	if err := lease.Release(context.Background()); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestOtherWorkIsNotResolved(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := uncertain(t, s.locks, "7")
-	p.run(chromedp.Click(chromedp.CSS(`#resolve [data-as="again"]`)))
+	p.click(`#resolve [data-as="again"]`)
 	said("not uncertain any more")
 	if is := left(t, s.locks, "7"); is.Work != other {
 		t.Errorf("%+v is left, want work %s", is, other)
@@ -181,7 +181,7 @@ func TestNobodyResolvesByDefault(t *testing.T) {
 			p.live()
 			p.look("pay:7")
 			p.until("the lock is found", row("pay:7"))
-			p.run(chromedp.Click(chromedp.CSS("#rows .key button")))
+			p.click("#rows .key button")
 			p.until("all about the lock", `document.querySelector("#detail").open && /UNCERTAIN/.test(document.querySelector("#detail-facts").innerText)`)
 			if eval[bool](p, `document.querySelector("#detail-resolve").checkVisibility()`) {
 				t.Error("it can be resolved")
@@ -209,7 +209,7 @@ func TestAnswersAreShown(t *testing.T) {
 	p := open(t, s.url)
 	p.until("the work is in progress", row("pay:7")+`?.querySelector(".answer").textContent === "in progress"`)
 	work := left(t, s.locks, "7").Work
-	p.run(chromedp.Click(chromedp.CSS("#rows .key button")))
+	p.click("#rows .key button")
 	p.until("all about the lock", `document.querySelector("#detail").open && /none yet: work is in progress/.test(document.querySelector("#detail-facts").innerText)`)
 	if facts := eval[string](p, `document.querySelector("#detail-facts").innerText`); !strings.Contains(facts, work) {
 		t.Errorf("the work is %s, and not named: %s", work, facts)
@@ -228,7 +228,7 @@ func TestAnswersAreShown(t *testing.T) {
 	if text := eval[string](p, row("pay:7")+`.querySelector(".answer").textContent`); !strings.HasPrefix(text, "answer kept until ") || !strings.HasSuffix(text, ", 2.1 KiB") {
 		t.Errorf("the row says %q", text)
 	}
-	p.run(chromedp.Click(chromedp.CSS("#rows .key button")))
+	p.click("#rows .key button")
 	p.until("all about the lock", `document.querySelector("#detail").open && /2.1 KiB/.test(document.querySelector("#detail-facts").innerText)`)
 	if eval[bool](p, `document.documentElement.innerHTML.includes("private private")`) {
 		t.Error("the page has what is in the answer")
@@ -247,9 +247,9 @@ func TestAnswersAreShown(t *testing.T) {
 		if !eval[bool](p, row(key)+`.querySelector(".answer").checkVisibility()`) {
 			t.Errorf("%s: a phone does not show the answer", key)
 		}
-		p.run(chromedp.Click(chromedp.CSS("#rows .key button")))
+		p.click("#rows .key button")
 		if key == "pay:8" {
-			p.run(chromedp.Click(chromedp.CSS("#detail-resolve")))
+			p.click("#detail-resolve")
 		}
 		if wide := eval[[]string](p, `[...document.querySelectorAll("body *")].filter((e) => e.checkVisibility() && !e.closest(".sr, thead") && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + "." + e.className)`); len(wide) > 0 {
 			t.Errorf("%s: too wide for a phone: %q", key, wide)

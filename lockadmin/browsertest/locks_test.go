@@ -117,7 +117,7 @@ func TestWhoWaitsIsShown(t *testing.T) {
 	waiting(1)
 	waitAs(t, s.locks, "shop", strings.Repeat("a-long-note/", 10), lockmw.Policy{Wait: time.Hour}, 3)
 	waiting(4)
-	p.run(chromedp.Click(chromedp.CSS("#rows td.key button")))
+	p.click("#rows td.key button")
 	for what, width := range map[string]int64{"a desk": 1200, "a phone": 375} {
 		p.run(chromedp.EmulateViewport(width, 667))
 		p.until("who waits, on "+what, `document.querySelectorAll("#detail .waiters li").length === 3`)
@@ -209,14 +209,14 @@ func TestSearchSortAndKeyboard(t *testing.T) {
 	p.until("all about the lock", `document.querySelector("#detail").open && document.querySelector("#detail-key").textContent === "order:30"`)
 	p.press(kb.Escape)
 
-	p.run(chromedp.Click(chromedp.CSS(`[data-sort="key"]`)))
+	p.click(`[data-sort="key"]`)
 	p.until("by key", `document.querySelector("#rows td.key").textContent === "order:00"`)
-	p.run(chromedp.Click(chromedp.CSS(`[data-sort="key"]`)))
+	p.click(`[data-sort="key"]`)
 	p.until("by key, backwards", `document.querySelector("#rows td.key").textContent === "stock:Äpfel"`)
 	if sorted := eval[string](p, `document.querySelector("th.key").getAttribute("aria-sort")`); sorted != "descending" {
 		t.Errorf("aria-sort is %q", sorted)
 	}
-	p.run(chromedp.Click(chromedp.CSS(`[data-view="waited"]`)))
+	p.click(`[data-view="waited"]`)
 	p.until("what is waited for", `document.querySelectorAll("#rows td.key").length === 1`)
 }
 
@@ -302,7 +302,7 @@ func TestOnAPhone(t *testing.T) {
 	if eval[bool](p, `document.querySelector("#incidents").checkVisibility()`) {
 		t.Error("what was refused takes the place of the locks")
 	}
-	p.run(chromedp.Click(chromedp.CSS("#past summary")))
+	p.click("#past summary")
 	p.until("what was refused", `document.querySelector("#incidents").checkVisibility() && /report:daily/.test(document.querySelector("#incidents").innerText)`)
 }
 

@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -72,6 +74,13 @@ func serve(t *testing.T, opts ...lockadmin.Option) *site {
 	t.Helper()
 	s := &site{redis: redistest.Real(t)}
 	s.locks = s.process(t, "web-1")
+	s.serve(t, opts...)
+	return s
+}
+
+// serve serves the page about the site's Locker.
+func (s *site) serve(t *testing.T, opts ...lockadmin.Option) {
+	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	mux := http.NewServeMux()
 	console := lockadmin.Handler(s.locks, append([]lockadmin.Option{lockadmin.WithLogger(logger)}, opts...)...)
@@ -96,13 +105,13 @@ func serve(t *testing.T, opts ...lockadmin.Option) *site {
 		s.server.Close()
 	})
 	s.url = s.server.URL + "/ops/locks"
-	return s
 }
 
 // process opens the Locker of a further process.
-func (s *site) process(t *testing.T, name string) *lockmw.Locker {
+func (s *site) process(t *testing.T, name string, opts ...lockmw.Option) *lockmw.Locker {
 	t.Helper()
-	locks, err := lockmw.New(s.redis.Client(t), lockmw.WithInstance(name), lockmw.WithNote(note))
+	opts = append(opts, lockmw.WithInstance(name), lockmw.WithNote(note))
+	locks, err := lockmw.New(s.redis.Client(t), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,6 +206,24 @@ func (p *page) run(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// click clicks what the selectors find, one after the other. The page may draw its rows anew between the moment in which an
+// element is found and the one in which it is to be clicked: then it is found again, as by somebody whose eyes follow it.
+func (p *page) click(selectors ...string) {
+	p.Helper()
+	for _, selector := range selectors {
+		began := time.Now()
+		for {
+			err := chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS(selector)))
+			if err == nil {
+				break
+			}
+			if gone, ok := errors.AsType[*cdproto.Error](err); !ok || !strings.HasPrefix(gone.Message, "Could not find node") || time.Since(began) > within {
+				p.Fatalf("a click on %s: %v; the page: %s", selector, err, p.text())
+			}
+		}
+	}
+}
+
 // text is what the page shows, for what goes wrong.
 func (p *page) text() string {
 	text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 3000)`))
@@ -247,7 +274,7 @@ func promised[T any](p *page, promise string) T {
 // tells opens what the page tells of the lock in the first row, checks that it has each of the words in whatever case, and closes it.
 func (p *page) tells(want ...string) {
 	p.Helper()
-	p.run(chromedp.Click(chromedp.CSS("#rows td.by")))
+	p.click("#rows td.by")
 	p.until("all about the lock", `document.querySelector("#detail").open`)
 	facts := eval[string](p, `document.querySelector("#detail-facts").innerText`)
 	for _, w := range want {
@@ -262,7 +289,7 @@ func (p *page) tells(want ...string) {
 // asks opens the question before a release by force of the lock in the first row, and checks that it has each of the words.
 func (p *page) asks(want ...string) {
 	p.Helper()
-	p.run(chromedp.Click(chromedp.CSS("#rows td.do button")))
+	p.click("#rows td.do button")
 	p.until("the question is there", `document.querySelector("#confirm").open`)
 	asked := eval[string](p, `document.querySelector("#confirm").innerText`)
 	for _, w := range want {

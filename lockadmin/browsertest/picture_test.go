@@ -14,12 +14,13 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockadmin"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // go test -run TestPictures -pictures ../../docs writes the pictures anew.
-var pictures = flag.String("pictures", "", "the folder to write console-light.png and console-dark.png to")
+var pictures = flag.String("pictures", "", "the folder to write console-light.png, console-settings-light.png and those in dark to")
 
 func anybody(*http.Request) bool { return true }
 
@@ -86,6 +87,36 @@ func inScheme(scheme string) chromedp.Action[chromedp.Void] {
 	})
 }
 
+// inBothSchemes opens the page at url once for each color scheme, in the size of the pictures.
+func inBothSchemes(t *testing.T, url string) map[string]*page {
+	t.Helper()
+	pages := make(map[string]*page)
+	for _, scheme := range []string{"light", "dark"} {
+		p := open(t, url, inScheme(scheme))
+		p.run(chromedp.EmulateViewport(1320, 800, chromedp.EmulateScale(1.5)))
+		if dark := eval[bool](p, `getComputedStyle(document.body).backgroundColor === "rgb(13, 17, 23)"`); dark != (scheme == "dark") {
+			t.Errorf("%s: dark: %v", scheme, dark)
+		}
+		pages[scheme] = p
+	}
+	return pages
+}
+
+// shoot takes a picture of what the page shows, and writes it if that was asked for.
+func (p *page) shoot(name string) {
+	p.Helper()
+	picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil || len(picture) < 10_000 {
+		p.Fatalf("the picture has %d bytes: %v", len(picture), err)
+	}
+	if *pictures == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), picture, 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
 // The pictures in the documents are made here, so that they show the page as it is.
 func TestPictures(t *testing.T) {
 	s := serve(t, lockadmin.WithForceRelease(anybody))
@@ -93,29 +124,42 @@ func TestPictures(t *testing.T) {
 	if *pictures != "" {
 		pause = 1300 * time.Millisecond
 	}
-	pages := make(map[string]*page)
-	for _, scheme := range []string{"light", "dark"} {
-		pages[scheme] = open(t, s.url, inScheme(scheme))
-		pages[scheme].run(chromedp.EmulateViewport(1320, 800, chromedp.EmulateScale(1.5)))
-	}
+	pages := inBothSchemes(t, s.url)
 	scene(t, s, pause)
 	for scheme, p := range pages {
 		p.until("the locks are there", `document.querySelectorAll("#rows tr[role=row]").length === 17 && document.querySelector("#state").dataset.state === "live"`)
-		if dark := eval[bool](p, `getComputedStyle(document.body).backgroundColor === "rgb(13, 17, 23)"`); dark != (scheme == "dark") {
-			t.Errorf("%s: dark: %v", scheme, dark)
-		}
 		if beside := eval[[]string](p, `[...document.querySelectorAll("#rows td > *, th > *")].filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > document.querySelector("#scroll").getBoundingClientRect().right).map((e) => e.textContent)`); len(beside) > 0 {
 			t.Errorf("%s: beside the table: %q", scheme, beside)
 		}
-		picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-		if err != nil || len(picture) < 10_000 {
-			t.Fatalf("the picture has %d bytes: %v", len(picture), err)
+		p.shoot("console-" + scheme)
+	}
+}
+
+// The pictures of a shop in which operators have changed policies: some work runs without its lock, and some only tries it.
+func TestPicturesOfSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings.json")
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	entries := `{"shop/mail": {"off": true, "until": "` + until + `", "author": "ada", "reason": "INC-43: the queue of mails stands"},
+		"shop/order": {"wait": "5s", "until": "` + until + `", "author": "grace", "reason": "INC-42: the bank is slow"},
+		"shop/stock": {"shadow": true, "until": "` + until + `", "author": "ada", "reason": "refuses too much on its first day"}}`
+	if err := os.WriteFile(file, []byte(entries), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{redis: redistest.Real(t)}
+	s.locks = s.process(t, "web-1", lockmw.WithService("shop"), lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff())
+	s.serve(t, lockadmin.WithForceRelease(anybody))
+	pages := inBothSchemes(t, s.url)
+	for i := range 5 {
+		hold(t, s.locks, fmt.Sprintf("order:%d", 4711+i*7), fmt.Sprintf("POST /orders/%d/pay", 4711+i*7), lockmw.Policy{Name: "order"})
+	}
+	hold(t, s.locks, "mail:4711", "job receipt-4711", lockmw.Policy{Name: "mail"})
+	hold(t, s.locks, "stock:sku-90312", "reservation 8c1f", lockmw.Policy{Name: "stock"})
+	for _, scheme := range []string{"light", "dark"} {
+		p := pages[scheme]
+		p.until("the locks are there", `document.querySelectorAll("#rows tr[role=row]").length === 5 && !document.querySelector("#off").hidden && !document.querySelector("#shadow").hidden`)
+		if first := eval[string](p, `document.querySelector("#settings-list li .pattern").innerText`); first != "shop/mail" {
+			t.Errorf("%s stands in front, want the one that is off", first)
 		}
-		if *pictures == "" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(*pictures, "console-"+scheme+".png"), picture, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		p.shoot("console-settings-" + scheme)
 	}
 }

@@ -43,7 +43,7 @@ func TestAForcedReleaseIsConfirmedFirst(t *testing.T) {
 		t.Fatal("released without a yes")
 	}
 
-	p.run(chromedp.Click(chromedp.CSS("#rows td.do button")))
+	p.click("#rows td.do button")
 	p.run(chromedp.SendKeys(chromedp.CSS("#confirm-reason"), "INC-42"), chromedp.Focus(chromedp.CSS("#confirm .foot .plain")))
 	p.press(kb.Tab, kb.Enter)
 	p.until("it is released", `/Released order:7/.test(document.querySelector("#toast").innerText) && !document.querySelector("#confirm").open`)
@@ -76,7 +76,7 @@ func TestAnAddressWithNameAndPassword(t *testing.T) {
 	for _, key := range []string{"order:7", "order:8"} { // the page has one of them, and finds the other
 		eval[bool](p, `(search.value = "`+key+`", search.dispatchEvent(new Event("input")))`)
 		p.until("the lock is found", row(key))
-		p.run(chromedp.Click(chromedp.CSS("#rows td.do button")))
+		p.click("#rows td.do button")
 		p.press(kb.Tab, kb.Enter)
 		p.until("it is released", `/Released `+key+`/.test(document.querySelector("#toast").innerText)`)
 		if held(t, s.locks, key) {
@@ -92,10 +92,10 @@ func TestTheNextHolderIsNotReleased(t *testing.T) {
 	lease := hold(t, other, "order:7", "", lockmw.Policy{})
 	p := open(t, s.url)
 	p.until("the lock is there", row("order:7"))
-	p.run(chromedp.Click(chromedp.CSS("#rows td.do button")))
+	p.click("#rows td.do button")
 	_ = lease.Release(context.Background())
 	hold(t, s.locks, "order:7", "", lockmw.Policy{})
-	p.run(chromedp.Click(chromedp.CSS("#confirm-release")))
+	p.click("#confirm-release")
 	p.until("it is refused", `/Others hold it by now/.test(document.querySelector("#confirm-said").innerText)`)
 	if !held(t, s.locks, "order:7") {
 		t.Error("the next holder has lost it")
@@ -114,7 +114,7 @@ func TestReadOnlyByDefault(t *testing.T) {
 			if n := eval[int](p, `document.querySelectorAll("#rows .do button").length`); n > 0 {
 				t.Errorf("%d buttons", n)
 			}
-			p.run(chromedp.Click(chromedp.CSS("#rows .key button")))
+			p.click("#rows .key button")
 			p.until("all about the lock", `document.querySelector("#detail").open`)
 			if eval[bool](p, `document.querySelector("#detail-release").checkVisibility()`) {
 				t.Error("it can be released where all about it is shown")

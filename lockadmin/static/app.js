@@ -238,7 +238,7 @@ function incident(p, times) {
   return item;
 }
 
-// drawSettings shows what operators have changed, the settings that count first in front, and which work runs without its lock.
+// drawSettings shows what operators have changed, what is off in front, then the settings that count first, and which work runs without its lock.
 function drawSettings() {
   $("settings").hidden = settings.length === 0;
   const off = settings.filter((s) => s.off).map((s) => s.pattern);
