@@ -63,10 +63,17 @@ func ForAnswer(err error) error {
 }
 
 // Adjust is what live settings make of p, for a call of Acquire.
+//
+//go:noinline
 func Adjust(l *Locker, p Policy) Policy {
 	l.adjust(&p, forAcquire)
 	return p
 }
+
+// Unadjusted is Adjust, but for the settings: what is left of its time is what they take.
+//
+//go:noinline
+func Unadjusted(_ *Locker, p Policy) Policy { return p }
 
 // HoldSettings keeps a Locker's settings from being changed, and from ending, until free.
 func HoldSettings(l *Locker) (free func()) {
