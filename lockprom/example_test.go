@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +19,7 @@ func Example() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	mux := http.NewServeMux()
 
-	locks, err := lockmw.New(client, lockprom.New(prometheus.DefaultRegisterer))
+	locks, err := lockmw.New(client, lockmw.WithLogger(slog.Default()), lockprom.New(prometheus.DefaultRegisterer))
 	if err != nil {
 		log.Fatal(err)
 	}
