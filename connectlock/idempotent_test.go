@@ -208,3 +208,31 @@ func TestProcedureThatIsNotAnsweredOnceCostsNothing(t *testing.T) {
 		t.Errorf("%v allocations, want none", n)
 	}
 }
+
+// A lock in front of Idempotent is told. Behind it a lock is right.
+func TestLockInFrontOfIdempotentIsTold(t *testing.T) {
+	rules := connectlock.Rules{rpctest.PayMethod: {Key: keyfunc.MustParse("{body.order_id}")}}
+	for _, inFront := range []bool{true, false} {
+		var log testenv.Journal
+		env := testenv.New(t, redistest.Embedded(t))
+		locks := env.NewLocker(log.Option())
+		outer, inner := connectlock.Idempotent(locks, payOnce()), connectlock.Interceptor(locks, rules)
+		want := 0
+		if inFront {
+			outer, inner, want = inner, outer, 1
+		}
+		url := servePay(t, inner, func(context.Context, *connect.Request[testpb.Order]) (*connect.Response[testpb.Receipt], error) {
+			return connect.NewResponse(new(testpb.Receipt)), nil
+		}, connect.WithInterceptors(outer))
+		for _, p := range protocols {
+			client := connect.NewClient[testpb.Order, testpb.Receipt](newClient(env), url, p.options...)
+			if _, err := client.CallUnary(t.Context(), connect.NewRequest(ordered(p.name))); err != nil {
+				t.Error(err)
+			}
+		}
+		env.CloseNow(locks)
+		if log.Count("in front of Idempotent", rpctest.PayMethod) != want || log.Count("in front of Idempotent") != want {
+			t.Errorf("in front: %v, want %d lines:\n%s", inFront, want, log.Text())
+		}
+	}
+}

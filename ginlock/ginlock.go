@@ -199,7 +199,14 @@
 //
 // If handlers add an error to c.Errors and write nothing, the response is left to
 // middleware in front, and is not kept. With lockmw.Uncertain half of the work may be
-// done, and the next request is told that its answer was not kept.
+// done, and the next request is told that its answer was not kept. But if all these
+// errors are the *lockmw.AcquireError of a lock that a handler takes itself and does not
+// get, nothing was done, and the next request runs the handlers.
+//
+// Idempotent goes in front of the lock. If a lock stands in front of Idempotent, the
+// second of two requests would be refused by that lock, or wait for it, in place of
+// getting the answer. The Locker's log (slog.Default() without lockmw.WithLogger) says so
+// once for each route.
 //
 // Redis may forget what was done. docs/answers.md says what that means, and in which
 // order middlewares go.

@@ -54,7 +54,8 @@ type IdempotentRule = rpcdoor.IdempotentRule
 //		return user.ID, ok && name == "user"
 //	}))
 //
-// The interceptor goes behind authentication and limits, and in front of UnaryServerInterceptor. The first call with a
+// The interceptor goes behind authentication and limits, and in front of UnaryServerInterceptor. If a lock stands in
+// front of it, the Locker's log says so, once for each method. The first call with a
 // key runs the handler, as lockmw.Do does. Calls that come while it runs wait for its answer. Calls that come later get
 // the answer until Retain is over. So the answer may be another process's. It is the same reply, or the same status
 // with its details, and the header and trailers that the handler has set. The header also says "idempotent-replayed:
@@ -71,8 +72,9 @@ type IdempotentRule = rpcdoor.IdempotentRule
 // you decide otherwise.
 //
 // A result that is not kept is for its own call alone, and the next call runs the handler. The refusal of a lock inside
-// this interceptor is never kept, whatever an error handler makes of it. Neither is a result for which
-// lockmw.NotAnAnswer was called.
+// this interceptor is never kept, whatever an error handler makes of it. Neither is the *lockmw.AcquireError of a lock
+// that the handler takes itself and does not get, wrapped or not, unless another error is joined to it or the handler
+// was told to stop. Neither is a result for which lockmw.NotAnAnswer was called.
 //
 // Nobody knows what was done after a panic, if a lock inside this interceptor was lost, if the handler fails after it
 // was told to stop, and if its error Is lockmw.ErrLost, lockmw.ErrMaxHold or lockmw.ErrUncertain. Then nothing is kept,

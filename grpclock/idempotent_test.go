@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/rpctest"
 	"github.com/lockmw/kit/internal/test/rpctest/testpb"
 	"github.com/lockmw/kit/internal/test/testenv"
@@ -145,5 +146,37 @@ func TestReplyInPlaceOfALostLockIsNoAnswer(t *testing.T) {
 		if reply, err := call(); grpclock.CodeOf(err) != lockmw.CodeIdempotencyUncertain || runs != 1 {
 			t.Errorf("%s: the second reply is %v, %v after %d runs, want that nobody knows", name, reply, err, runs)
 		}
+	}
+}
+
+// A lock in front of Idempotent is told, once for each method. Behind it a lock is right.
+func TestLockInFrontOfIdempotentIsTold(t *testing.T) {
+	var log testenv.Journal
+	env := testenv.New(t, redistest.Embedded(t))
+	locks := env.NewLocker(log.Option())
+	rules := payOnce()
+	rules[rpctest.RefundMethod] = rules[payMethod]
+	once := grpclock.Idempotent(locks, rules)
+	lock := grpclock.UnaryServerInterceptor(locks, grpclock.Rules{rpctest.ShopService + "*": {Key: keyfunc.MustParse("{body.order_id}")}})
+	for _, of := range []struct {
+		method, order string
+		chain         [2]grpc.UnaryServerInterceptor
+	}{
+		{payMethod, "1", [2]grpc.UnaryServerInterceptor{lock, once}},
+		{payMethod, "2", [2]grpc.UnaryServerInterceptor{lock, once}},
+		{rpctest.RefundMethod, "1", [2]grpc.UnaryServerInterceptor{once, lock}},
+	} {
+		order, info := ordered(), &grpc.UnaryServerInfo{FullMethod: of.method}
+		order.OrderId = of.order
+		_, err := of.chain[0](t.Context(), order, info, func(ctx context.Context, req any) (any, error) {
+			return of.chain[1](ctx, req, info, func(context.Context, any) (any, error) { return new(testpb.Receipt), nil })
+		})
+		if err != nil {
+			t.Errorf("%s: %v", of.method, err)
+		}
+	}
+	env.CloseNow(locks)
+	if log.Count("in front of Idempotent", payMethod) != 1 || log.Count("in front of Idempotent") != 1 {
+		t.Errorf("want one line, of the first method:\n%s", log.Text())
 	}
 }

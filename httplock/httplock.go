@@ -180,6 +180,11 @@
 // refused (413). Once the handler runs, its context does not end with the connection any
 // more.
 //
+// Idempotent goes in front of the lock. If a lock stands in front of Idempotent, the
+// second of two requests would be refused by that lock, or wait for it, in place of
+// getting the answer. The Locker's log (slog.Default() without lockmw.WithLogger) says so
+// once for each route.
+//
 // Redis may forget what was done. docs/answers.md says what that means, and in which
 // order middlewares go.
 package httplock

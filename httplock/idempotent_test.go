@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/httplock"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -47,6 +48,27 @@ func TestLockInFrontOfIdempotentPanics(t *testing.T) {
 	}()
 	once(locks)(lock(locks, nil)) // the other way round is right
 	httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{})(once(locks)(http.NotFoundHandler()))
+}
+
+// What stands between the two hides from a lock what is behind it. The log says so, once for each route.
+func TestLockInFrontOfIdempotentIsTold(t *testing.T) {
+	var log testenv.Journal
+	r := testenv.New(t, redistest.Embedded(t))
+	locks := r.NewLocker(log.Option())
+	mux, paid := http.NewServeMux(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	between := func(next http.Handler) http.Handler { return http.HandlerFunc(next.ServeHTTP) }
+	of := httplock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{})
+	mux.Handle("POST /orders/{id}/pay", of(between(once(locks)(paid))))
+	mux.Handle("POST /orders/{id}/cancel", once(locks)(between(of(paid))))
+	for _, path := range []string{"/orders/1/pay", "/orders/2/pay", "/orders/1/cancel"} {
+		if got := testenv.Ask(mux, "POST "+path+" of"+path); got != "200 " {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	r.CloseNow(locks)
+	if log.Count("in front of Idempotent", "POST /orders/{id}/pay") != 1 || log.Count("in front of Idempotent") != 1 {
+		t.Errorf("want one line, of the first route:\n%s", log.Text())
+	}
 }
 
 func TestValueWithoutWithValuesPanicsWithTheNameOfTheFunction(t *testing.T) {

@@ -23,6 +23,7 @@ type Lease struct {
 	note      string    // its caller's, see WithNote
 	part      bool      // of several keys of a call, and not the one by which the call is counted
 	forAnswer bool      // of Do
+	ofDoor    bool      // a middleware or an interceptor has taken it, see seam.TakenByDoor
 	has       holding   // a lock of its own, a part in another lease's lock, several leases, or nothing
 	start     time.Time // the begin of the lease, from which MaxHold counts
 	work                // the context of the work

@@ -55,6 +55,8 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 		}
 		return nil
 	}
+	seam.TakenByDoor = func(lease any) { lease.(*Lease).ofDoor = true }
+	seam.DoorInFront = doorInFront
 	seam.Guarded = func(lease any, key string, stale error) { lease.(*Lease).guarded(key, stale) }
 	seam.CallOf = func(ctx context.Context) seam.Call {
 		if c, ok := ctx.Value(callKey{}).(*call); ok {
@@ -63,6 +65,16 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 		return nil
 	}
 	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.Reaches() }
+}
+
+// doorInFront is seam.DoorInFront.
+func doorInFront(ctx context.Context) bool {
+	for lease, _ := FromContext(ctx); lease != nil && !lease.forAnswer; lease = lease.outer {
+		if lease.ofDoor && lease.policy.Mode == Exclusive && lease.policy.Permits == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // warn logs what is wrong with the program, by a line for each text, also where nobody has given a logger.

@@ -158,7 +158,14 @@
 // If the handler returns an error, Echo's HTTPErrorHandler answers it before Idempotent
 // returns, so that the answer can be kept. The error is returned as well. So an
 // HTTPErrorHandler of your own must do nothing if the response is committed, as Echo's
-// own does.
+// own does. If the error is the *lockmw.AcquireError of a lock that the handler takes
+// itself and does not get, wrapped or not, nothing was done: the answer is not kept, and
+// the next request runs the handler.
+//
+// Idempotent goes in front of the lock. If a lock stands in front of Idempotent, the
+// second of two requests would be refused by that lock, or wait for it, in place of
+// getting the answer. The Locker's log (slog.Default() without lockmw.WithLogger) says so
+// once for each route.
 //
 // Redis may forget what was done. docs/answers.md says what that means, and in which
 // order middlewares go.

@@ -27,19 +27,22 @@ func Acquire(ctx context.Context, l *lockmw.Locker, keys keyfunc.Keys, err error
 	case err != nil:
 		return nil, refused(ctx, NoKey(ctx, l, p, err))
 	}
+	var lease *lockmw.Lease
 	if key, one := keys.One(); one {
-		_, lease, err := l.Acquire(ctx, key, p)
-		return lease, refused(ctx, err)
+		_, lease, err = l.Acquire(ctx, key, p)
+	} else {
+		_, lease, err = l.AcquireAll(ctx, keys.List(), p)
 	}
-	_, lease, err := l.AcquireAll(ctx, keys.List(), p)
-	return lease, refused(ctx, err)
+	if err != nil {
+		return nil, refused(ctx, err)
+	}
+	seam.TakenByDoor(lease)
+	return lease, nil
 }
 
-// refused returns err, and says of a refusal that it is no answer to keep, whatever an error handler makes of it.
+// refused returns err, a refusal, and says that it is no answer to keep, whatever an error handler makes of it.
 func refused(ctx context.Context, err error) error {
-	if err != nil {
-		lockmw.NotAnAnswer(ctx)
-	}
+	lockmw.NotAnAnswer(ctx)
 	return err
 }
 

@@ -95,6 +95,7 @@ func lacksKey(err error) bool {
 // the lock is lost, or by MaxHold.
 func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx context.Context) (A, error)) (answer A, shared bool, err error) {
 	f := i.flightOf(w)
+	i.checkPlace(ctx, f.Policy, w.Route)
 	switch {
 	case lacksKey(w.KeyErr):
 		return answer, false, refused(ctx, i.locker.Refuse(ctx, f.Policy, fmt.Errorf("%w: %w", seam.ErrNoIdempotencyKey, w.KeyErr)))
@@ -126,6 +127,15 @@ func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx
 		err = i.locker.Refuse(ctx, f.Policy, err)
 	}
 	return answer, shared, refused(ctx, err)
+}
+
+// checkPlace has the log say, once for each route, that a lock stands in front. The request is answered all the same, but the one that comes while it is at
+// work meets that lock first.
+func (i *Idempotent) checkPlace(ctx context.Context, p lockmw.Policy, route string) {
+	if seam.DoorInFront(ctx) {
+		seam.Warn(i.locker, ctx, p, fmt.Sprintf("a lock stands in front of Idempotent, on %q: who sends a request again while the first one is at work "+
+			"is refused by that lock, or waits for it, in place of getting the answer; put the lock behind Idempotent", route))
+	}
 }
 
 // Refuse returns the refusal of a request whose answer is there and cannot be given, because of err, as lockmw.Locker.Refuse does.

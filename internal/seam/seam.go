@@ -70,6 +70,13 @@ var Fences func(lease any) []Fence
 // Outer returns the *lockmw.Lease that the context of the Acquire of lease, a *lockmw.Lease, had already, or nil.
 var Outer func(lease any) any
 
+// TakenByDoor notes that a door has taken lease, a *lockmw.Lease, for the handler behind it. Nobody must have the lease yet.
+var TakenByDoor func(lease any)
+
+// DoorInFront reports whether ctx is that of work under a lock that a door has taken for one request alone: not for readers, nor with permits. It does
+// not look further than the work of a lockmw.Do.
+var DoorInFront func(ctx context.Context) bool
+
 // Guarded has the observers told that work of lease, a *lockmw.Lease, was let through although nothing guards what it writes under the lock of key, or was
 // refused because a later holder has written: then stale says so.
 var Guarded func(lease any, key string, stale error)

@@ -1,7 +1,9 @@
 package echotest
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/echodoor"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -134,5 +137,56 @@ func (v Version[C]) errorThatTellsOfALossIsUncertain(t *testing.T) {
 		if strconv.Itoa(second.Code) != status || !strings.Contains(second.Body.String(), text) || runs != 1 {
 			t.Errorf("%s: the second answer is %d %q, want %s; %d runs", name, second.Code, second.Body, tc.want, runs)
 		}
+	}
+}
+
+// refusalThatAHandlerReturnsIsNoAnswer: a handler that takes a lock itself, and does not get it, has done nothing, whatever Echo makes of its error. Beside
+// another error it may have.
+func (v Version[C]) refusalThatAHandlerReturnsIsNoAnswer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		returns func(refused error) error
+		status  int
+		kept    bool
+	}{
+		"bare":      {func(refused error) error { return refused }, http.StatusInternalServerError, false},
+		"wrapped":   {func(refused error) error { return fmt.Errorf("the order: %w", refused) }, http.StatusInternalServerError, false},
+		"as Echo's": {func(refused error) error { return v.Error(http.StatusGone, "busy", refused) }, http.StatusGone, false},
+		"beside another error": {func(refused error) error {
+			return errors.Join(errors.New("the bank does not answer"), refused)
+		}, http.StatusInternalServerError, true},
+	} {
+		locks, client := testenv.Locker(t)
+		occupy(client)
+		e, runs := v.New(false), 0
+		flight := lockmw.Flight{Retain: time.Minute, Crash: lockmw.Uncertain}
+		e.Route(http.MethodPost, "/", func(c C) error {
+			if runs++; runs > 1 {
+				return c.String(http.StatusCreated, "paid")
+			}
+			return tc.returns(locks.WithLock(c.Request().Context(), "k", lockmw.Policy{}, func(context.Context) error { return nil }))
+		}, v.Once(locks, keyfunc.Header("X-User"), flight, v.WithKeysOfEverybody()))
+		want := map[bool]int{false: http.StatusCreated, true: tc.status}[tc.kept]
+		if first, second := sendAs(e, "ann", "/"), sendAs(e, "ann", "/"); first.Code != tc.status || second.Code != want {
+			t.Errorf("%s: the answers are %d %q and %d %q, want %d and %d", name, first.Code, first.Body, second.Code, second.Body, tc.status, want)
+		}
+	}
+}
+
+// lockInFrontOfIdempotentIsTold, once for each route. Behind it a lock is right.
+func (v Version[C]) lockInFrontOfIdempotentIsTold(t *testing.T) {
+	var log testenv.Journal
+	r := testenv.New(t, redistest.Embedded(t))
+	locks := r.NewLocker(log.Option())
+	e, paid := v.New(false), func(c C) error { return c.String(http.StatusCreated, "paid") }
+	e.Route(http.MethodPost, "/orders/:id/pay", paid, v.lock(locks), v.once(locks))
+	e.Route(http.MethodPost, "/orders/:id/cancel", paid, v.once(locks), v.lock(locks))
+	for _, path := range []string{"/orders/1/pay", "/orders/2/pay", "/orders/1/cancel"} {
+		if w := sendAs(e, "of"+path, path); w.Code != http.StatusCreated {
+			t.Errorf("%s: %d %q", path, w.Code, w.Body)
+		}
+	}
+	r.CloseNow(locks)
+	if log.Count("in front of Idempotent", "POST /orders/:id/pay") != 1 || log.Count("in front of Idempotent") != 1 {
+		t.Errorf("want one line, of the first route:\n%s", log.Text())
 	}
 }

@@ -47,6 +47,8 @@ func (v Version[C]) cases() []test {
 		{"AnswerOfAnIdempotentHandlerPassesEchosWriter", v.answerOfAnIdempotentHandlerPassesEchosWriter},
 		{"UnknownPathOfAnIdempotentIsEchos", v.unknownPathOfAnIdempotentIsEchos},
 		{"ErrorThatTellsOfALossIsUncertain", v.errorThatTellsOfALossIsUncertain},
+		{"RefusalThatAHandlerReturnsIsNoAnswer", v.refusalThatAHandlerReturnsIsNoAnswer},
+		{"LockInFrontOfIdempotentIsTold", v.lockInFrontOfIdempotentIsTold},
 
 		// params.go
 		{"ParameterBeyondItsSegmentIsRefused", v.parameterBeyondItsSegmentIsRefused},
