@@ -9,10 +9,9 @@ import "time"
 // goes before what asks for more.
 
 const (
-	// behindAfter is how much longer than usual the oldest call in flight waits when the
-	// server counts as behind. Usual is up to half as long again as the fastest reply took,
-	// since the way to a server that is far away takes now longer, now shorter. Five hundred
-	// callers that do not leave have their replies within 3 ms on two cores.
+	// behindAfter is how much longer than usual (conn.usual) the oldest call in flight waits when
+	// the server counts as behind. Five hundred callers that do not leave have their replies within
+	// 3 ms on two cores.
 	behindAfter = 5 * time.Millisecond
 
 	// behindLeast is how many calls are in flight at least then. Where a reply takes its
@@ -47,7 +46,7 @@ func (k *conn) behind(now time.Time) bool {
 	for first.lazy { // its reply may lie there unread
 		first = first.next
 	}
-	return now.Sub(first.added) > k.fastest+k.fastest/2+behindAfter
+	return now.Sub(first.added) > k.usual()+behindAfter
 }
 
 // replied notes how long a call was in flight. The caller holds the pool's mutex.
@@ -80,7 +79,7 @@ func (k *conn) admit(answered int, now time.Time) {
 	if p.patient.n == 0 {
 		return
 	}
-	room := max(2*answered, behindLeast-k.inFlight.n)
+	room := max(2*answered, behindLeast-k.awaited())
 	if k.behind(now) {
 		if now.Sub(p.patient.first.added) < heldBackMost {
 			return

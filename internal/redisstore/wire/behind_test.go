@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 // A slowServer takes a moment for each command. It lives in a synctest bubble.
@@ -257,6 +259,36 @@ func TestWhoWaitsForNothingIsNotHeldBack(t *testing.T) {
 	}
 }
 
+// Calls in flight that nobody awaits say nothing of how busy the server is: their replies may lie there unread. They keep
+// nobody from being sent.
+func TestCallsThatNobodyAwaitsHoldNobodyBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowServer(t)
+		defer s.Close()
+		for range behindLeast {
+			lazy := ask("lazy")
+			lazy.Late = func([]byte, error) {}
+			s.Post(lazy, false)
+		}
+		c, told := patientCall("patient"), make(chan error, 1)
+		c.Late = func(_ []byte, err error) { told <- err }
+		p := s.Pool
+		p.mu.Lock()
+		c.ctx, c.state, c.missing = t.Context(), left, c.Replies // as put does, of a call that waits until others have their replies
+		p.open++
+		p.holdBack(c, time.Now())
+		p.conns[0].admit(0, time.Now())
+		if p.patient.n > 0 {
+			t.Error("the call is held back")
+		}
+		p.conns[0].handOverReading() // the call has no owner who looks
+		p.unlock()
+		if err := await.Receive(t, "Late", told); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The fastest reply is forgotten slowly, since the way to the server may become longer.
 func TestTheFastestReplyFades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -281,8 +313,8 @@ func TestTheFastestReplyFades(t *testing.T) {
 	})
 }
 
-// farServer returns a pool whose server answers at once, but is 40 to 60 ms away. Close
-// the pool, then wait.
+// farServer returns a pool whose server answers at once, but is 40 to 60 ms away. The reply to "lost" never comes.
+// Close the pool, then wait.
 func farServer(running *sync.WaitGroup) *Pool {
 	return New(Options{Size: 8, Silence: time.Second, Dial: func(context.Context) (net.Conn, error) {
 		type reply struct {
@@ -298,7 +330,9 @@ func farServer(running *sync.WaitGroup) *Pool {
 				if err != nil {
 					return
 				}
-				replies <- reply{text, time.Now().Add(40*time.Millisecond + rand.N(20*time.Millisecond))}
+				if text != "lost" {
+					replies <- reply{text, time.Now().Add(40*time.Millisecond + rand.N(20*time.Millisecond))}
+				}
 			}
 		})
 		running.Go(func() {

@@ -137,10 +137,19 @@ func (k *conn) idle() bool { return k.awaited() == 0 }
 // says nothing about the server. The caller holds the pool's mutex.
 func (k *conn) untold() bool { return k.idle() && (k.lazy == 0 || k.reading.free()) }
 
-// overdue reports whether the oldest call in flight waits for longer than usual. The
-// caller holds the pool's mutex.
+// usual is how long a reply takes at most where nothing is wrong: up to half as long again as the fastest one took, since the way to
+// a server that is far away takes now longer, now shorter. The caller holds the pool's mutex.
+func (k *conn) usual() time.Duration { return k.fastest + k.fastest/2 }
+
+// overdue reports whether the oldest call in flight waits for longer than usual. Where nobody waits for any of those in flight,
+// their way to a server that is far away and back does not count: a call that goes behind them has its reply when that way is
+// over, and by another connection, which is dialled first, after several times as long. The caller holds the pool's mutex.
 func (k *conn) overdue(now time.Time) bool {
-	return !k.untold() && now.Sub(k.heard) > overdueAfter
+	after := overdueAfter
+	if k.idle() {
+		after += k.usual()
+	}
+	return !k.untold() && now.Sub(k.heard) > after
 }
 
 // silent is for how long nothing has arrived although replies are missing, and nothing
