@@ -175,6 +175,36 @@ func TestWhoWaitsForAReleaseKeepsItsOwnTime(t *testing.T) {
 	})
 }
 
+// A release is sent again soon where its connection hangs and somebody waits for it: the next caller has the lock within the time
+// that each command has at least, although a first try has 400 ms otherwise.
+func TestAReleaseOverAConnectionThatHangsDoesNotTakeTheNextCallersTime(t *testing.T) {
+	for name, lost := range map[string]faultproxy.Direction{"the release is lost": faultproxy.ToServer, "the reply is lost": faultproxy.ToClient} {
+		for _, away := range []time.Duration{0, 20 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s, %v away", name, away), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, s *redistest.Mini) {
+					key := redistest.Prefix(t)
+					client, proxy := proxied(t, s)
+					var seen events
+					l := testenv.Open(t, client, seen.option())
+					proxy.Delay(faultproxy.ToServer, away)
+					lease := mustAcquire(t, l, key, async)
+					proxy.Busiest().BlackHole(lost)
+					mustRelease(t, lease)
+					began := time.Now()
+					_, next, err := l.Acquire(context.Background(), key, lockmw.Policy{TTL: 3 * time.Second, Wait: 250 * time.Millisecond})
+					if took := time.Since(began); err != nil || took > 250*time.Millisecond {
+						t.Fatalf("Acquire = %v after %v, want the lock within 250 ms", err, took)
+					}
+					mustRelease(t, next)
+					if n := len(seen.of(lockmw.EventLost)); n != 0 {
+						t.Errorf("%d EventLost, want none", n)
+					}
+				})
+			})
+		}
+	}
+}
+
 // longLeases takes n locks whose keys begin with prefix, and which stay for a minute unless they are given back.
 func longLeases(t *testing.T, l *lockmw.Locker, prefix string, n int) (leases []*lockmw.Lease) {
 	t.Helper()

@@ -38,10 +38,11 @@ type postsOf struct {
 
 // A posted is the part of a command that concerns a release that is posted. The mutex of its part of posts guards what follows late.
 type posted struct {
-	give store.Give
-	told func(store.Released, store.Answer, error) <-chan struct{}
-	pool *wire.Pool                      // where it was posted; nil: releaseAside sends it, or it was only announced
-	late func(replies []byte, err error) // calls answered; made once
+	give  store.Give
+	told  func(store.Released, store.Answer, error) <-chan struct{}
+	until time.Time                       // how long the first try may take
+	pool  *wire.Pool                      // where it was posted; nil: releaseAside sends it, or it was only announced
+	late  func(replies []byte, err error) // calls answered; made once
 
 	before *command      // the one about the same lock that was posted before it and is not over, or nil
 	number uint64        // grows with each that is posted
@@ -55,7 +56,8 @@ func (s *Store) ReleaseAsync(g store.Give, soon bool, told func(store.Released, 
 	now := time.Now()
 	c := s.command()
 	s.releases(c, g)
-	c.posted.give, c.posted.told, c.call.Deadline = g, told, timeToSend(notAfter(g.Until, now), now)
+	c.posted.give, c.posted.told, c.posted.until = g, told, timeToSend(notAfter(g.Until, now), now)
+	c.call.Deadline = c.posted.until
 	if s.suits.Load() {
 		c.posted.pool = s.pool(g.Key)
 	}
@@ -98,7 +100,7 @@ func (s *Store) answered(c *command, replies []byte, err error) {
 // releaseAside has a goroutine release as Release does.
 func (s *Store) releaseAside(c *command) {
 	s.running.Go(func() {
-		did, a, err := s.release(context.Background(), timeToSend(c.call.Deadline, time.Now()), c.posted.give)
+		did, a, err := s.release(context.Background(), timeToSend(c.posted.until, time.Now()), c.posted.give)
 		s.conclude(c, did, a, err)
 	})
 }
@@ -135,25 +137,37 @@ func (s *Store) settle(ctx context.Context, name string, until time.Time) (waite
 			return waited
 		}
 		waited = true
-		if pool := c.posted.pool; pool != nil {
-			bounded, cancel := ctx, func() {}
-			if until.Before(c.call.Deadline) { // not under ctx, which may panic when a timer ends it
-				own, end := context.WithDeadline(context.Background(), until)
-				stop := context.AfterFunc(ctx, end)
-				bounded, cancel = own, func() { stop(); end() }
-			}
-			pool.Await(bounded, &c.call)
-			cancel()
-		}
-		over := s.posts.awaitEnd(ctx, c, until)
-		if s.posts.forget(c) {
-			s.free(c)
-		}
-		if !over {
+		if !s.settleOne(ctx, c, until) {
 			return true
 		}
 	}
 	return waited
+}
+
+// settleOne waits until the release of c is over, which knowLast has returned: until then, or until ctx ends. It reports whether it
+// is, and forgets c also where ctx panics.
+func (s *Store) settleOne(ctx context.Context, c *command, until time.Time) (over bool) {
+	defer func() {
+		if s.posts.forget(c) {
+			s.free(c)
+		}
+	}()
+	if c.posted.pool != nil {
+		s.takePart(ctx, c, until)
+	}
+	return s.posts.awaitEnd(ctx, c, until)
+}
+
+// takePart reads the reply to the release of c, as long as settleOne waits.
+func (s *Store) takePart(ctx context.Context, c *command, until time.Time) {
+	if until.Before(c.posted.until) { // not under ctx, which may panic when a timer ends it
+		own, end := context.WithDeadline(context.Background(), until)
+		defer end()
+		stop := context.AfterFunc(ctx, end)
+		defer stop()
+		ctx = own
+	}
+	c.posted.pool.Await(ctx, &c.call)
 }
 
 func (p *posts) add(c *command) {

@@ -1,11 +1,16 @@
 package redisstore
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -109,4 +114,70 @@ func TestWhatIsAskedAfterAReleaseIsPosted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A spent context panics when it is asked for one thing.
+type spent struct {
+	context.Context
+	what string
+}
+
+func (s spent) Done() <-chan struct{} {
+	if s.what == "Done" {
+		panic("spent")
+	}
+	return s.Context.Done()
+}
+
+func (s spent) Value(key any) any {
+	if s.what == "Value" {
+		panic("spent")
+	}
+	return s.Context.Value(key)
+}
+
+// A caller whose context panics while it waits for a release leaves nothing behind: the release is told of, nobody waits for it
+// any more, and its command is used again.
+func TestAContextThatPanicsWhileAReleaseIsAwaited(t *testing.T) {
+	for name, c := range map[string]struct {
+		what string
+		time time.Duration // that the caller has; the release has a second
+	}{
+		"Done, with less time than the release":  {"Done", 100 * time.Millisecond},
+		"Done, with more time than the release":  {"Done", 2 * time.Second},
+		"Value, with less time than the release": {"Value", 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				proxy := faultproxy.InMemory(redistest.InMemory(t).DialInMemory)
+				t.Cleanup(func() { _ = proxy.Close() })
+				p := open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }), "ns")
+				p.release(p.take(), false, store.Freed) // the server suits, and its clock is known
+				r := p.take()
+				proxy.Stall(faultproxy.ToClient)
+				told := p.post(store.Give{Ref: r}, false)
+				var most uint64
+				posted := p.posts.knowLast("k", &most)
+				func() {
+					defer func() {
+						if v := recover(); v != "spent" {
+							t.Errorf("panic: %v", v)
+						}
+					}()
+					p.settle(spent{t.Context(), c.what}, "k", time.Now().Add(c.time))
+				}()
+				proxy.Heal()
+				if got := await.Receive(t, "what came of it", told); got.did != store.Freed || got.err != nil {
+					t.Errorf("told %v, %v, want %v", got.did, got.err, store.Freed)
+				}
+				p.idle()
+				if n := p.posts.n.Load(); n != 0 {
+					t.Errorf("%d releases are not over", n)
+				}
+				if !p.posts.forget(posted) {
+					t.Error("somebody knows the command still, so it is not used again")
+				}
+			})
+		})
+	}
 }

@@ -30,6 +30,7 @@ type Call struct {
 	err     error         // the outcome, once the state is ended
 	missing int           // replies that have not come
 	lazy    bool          // nobody waits for the replies: they are read with those of others, or by the tick
+	awaited bool          // it was posted, and somebody has come who waits for it: it is over where its connection hangs
 	conn    *conn         // nil: the call waits for one, or is held back
 	added   time.Time     // when the call was put on conn, or among those that are held back
 	next    *Call         // the call behind it in the same queue

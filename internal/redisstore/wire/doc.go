@@ -43,12 +43,14 @@
 //
 // If calls are in flight and nothing comes at all, it depends on for how long:
 //
-//	10 ms                 The reply is overdue: new calls go past the connection.
+//	10 ms                 The reply is overdue: new calls go past the connection. Where nobody waits for
+//	                      the reply (post.go), its way to a server far away and back does not count.
 //	100 ms, or twice the  The connection hangs. If all places are taken, one more is
 //	time of a dial        dialled, and takes that of the one with the fewest calls in
 //	                      flight, which is still read for them (grow.go). When a call is
 //	                      out of time, the connections that have rested for as long are
 //	                      closed: they may have come to the same end (conn.go, doubt).
+//	                      A call that was posted, and is awaited by now, is over (post.go).
 //	Options.Silence       The connection is given up, with all calls on it.
 //
 // Where credentials have changed, [Pool.Retire] has later calls use new connections. The

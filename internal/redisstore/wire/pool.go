@@ -237,7 +237,7 @@ func sent(err error) bool {
 
 // put puts c, whose owner does what s says, on a connection, or among those that wait for one. The caller holds mu.
 func (p *Pool) put(c *Call, s state) {
-	c.state, c.err, c.conn, c.missing, c.Reply = s, nil, nil, c.Replies, c.Reply[:0]
+	c.state, c.err, c.conn, c.missing, c.awaited, c.Reply = s, nil, nil, c.Replies, false, c.Reply[:0]
 	now := time.Now()
 	p.open++
 	p.keepTicking()

@@ -13,9 +13,11 @@ import (
 
 // Post sends a call, and returns when its commands are handed to the kernel, lie in the buffer of a connection to which
 // somebody writes at the moment, or wait for a connection that is being dialled. It does not wait for a server that takes
-// nothing: where replies are overdue a goroutine of the connection's own writes. soon says that somebody waits for what
-// Late is told; otherwise that may take a tick longer. Late is called once in any case, maybe before Post returns, and c
-// is the pool's until then, and for good where Late has an error.
+// nothing: where replies are overdue a goroutine of the connection's own writes. Only where nobody knows yet that it takes nothing,
+// and the socket is full, Post is held up, until the connection is given up: for Options.Silence and some ticks at most.
+//
+// soon says that somebody waits for what Late is told; otherwise that may take a tick longer. Late is called once in any
+// case, maybe before Post returns, and c is the pool's until then, and for good where Late has an error.
 func (p *Pool) Post(c *Call, soon bool) {
 	c.ctx, c.lazy = context.Background(), !soon
 	p.mu.Lock()
@@ -41,18 +43,23 @@ func (p *Pool) Post(c *Call, soon bool) {
 // Await has the caller take part in what Post has begun, so that nothing is read later than with Do: it returns when c has
 // its replies or is over, when ctx ends, or at c's deadline. It returns at once where somebody else
 // awaits c, and where that waits for a connection. Late is called as ever, by whoever finds the outcome.
+//
+// From then on c is over, as at its deadline, where its connection hangs: somebody waits, and whoever has posted c may
+// send it again, over another connection.
 func (p *Pool) Await(ctx context.Context, c *Call) {
+	own := onlyDone(ctx.Done())
 	p.mu.Lock()
-	switch {
-	case c.state != left:
+	if c.state != left {
 		p.unlock()
 		return
-	case c.conn == nil:
+	}
+	c.awaited = true
+	if c.conn == nil {
 		c.lazy = false // somebody reads as soon as there is one
 		p.unlock()
 		return
 	}
-	c.state, c.ctx = busy, ctx
+	c.state, c.ctx = busy, own
 	if k := c.conn; c.lazy {
 		if k.untold() {
 			k.heard = time.Now() // from now on somebody reads, and a reply may be overdue
@@ -70,3 +77,29 @@ func (p *Pool) Await(ctx context.Context, c *Call) {
 		c.Late(c.Reply, err)
 	}
 }
+
+// An onlyDone is a context of which nothing is known but its Done. Await puts it in the place of its caller's: that
+// is asked once, before Await takes part in the call. It may panic whenever it is asked, and a call
+// whose owner is gone in that way has nobody who calls its Late.
+type onlyDone <-chan struct{}
+
+var _ context.Context = onlyDone(nil)
+
+// Deadline implements context.Context.
+func (onlyDone) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// Done implements context.Context.
+func (d onlyDone) Done() <-chan struct{} { return d }
+
+// Err implements context.Context.
+func (d onlyDone) Err() error {
+	select {
+	case <-d:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// Value implements context.Context.
+func (onlyDone) Value(any) any { return nil }

@@ -1,13 +1,16 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/kit/internal/test/await"
@@ -211,4 +214,161 @@ func TestADialIsNotPutOffForConnectionsThatMayHaveEnded(t *testing.T) {
 	if s.accepted.Load() == accepted {
 		t.Error("the call went over a connection that may have ended with the one before")
 	}
+}
+
+// An undone context panics when it is waited for.
+type undone struct{ context.Context }
+
+func (undone) Done() <-chan struct{} { panic("undone") }
+
+// Late is told of a call also where one who awaits it panics.
+func TestWhoAwaitsACallMayPanic(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(1)
+	s.answered(p, "first")
+	reply := make(chan struct{})
+	replies := sync.OnceFunc(func() { close(reply) })
+	defer replies()
+	s.does(func(w io.Writer, argument string) error { <-reply; return echo(w, argument) })
+	other := make(chan struct{})
+	go func() { defer close(other); s.answered(p, "other") }()
+	await.Until(t, "another caller reads", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.conns[0].inFlight.n == 1 && !p.conns[0].reading.free()
+	})
+	c, told := s.posted(p, "posted", false)
+	func() {
+		defer func() {
+			if v := recover(); v != "undone" {
+				t.Errorf("panic: %v", v)
+			}
+		}()
+		p.Await(undone{t.Context()}, c)
+	}()
+	replies()
+	await.Receive(t, "the reply to the other caller", other)
+	if err := await.Receive(t, "Late", told); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever takes a connection behind a call that nobody awaits has its reply when that call's way to a far server and back is over,
+// and so dials no other one. Where that takes longer than usual it does.
+func TestAFarCallThatNobodyAwaitsIsNotOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running sync.WaitGroup
+		p := farServer(&running)
+		do := func() {
+			if _, err := p.Do(t.Context(), ask("far")); err != nil {
+				t.Error(err)
+			}
+		}
+		post := func(text string) {
+			c := ask(text)
+			c.Late = func([]byte, error) {}
+			p.Post(c, false)
+		}
+		do() // so it is known how far away the server is
+		for range 20 {
+			post("far")
+			time.Sleep(35 * time.Millisecond) // a reply takes 40 to 60, and it is read for since 10 to 20
+			do()
+		}
+		if n := p.Connections(); n != 1 {
+			t.Errorf("%d connections, want 1", n)
+		}
+		post("lost")
+		time.Sleep(20*time.Millisecond + 60*time.Millisecond*3/2 + overdueAfter)
+		do()
+		if n := p.Connections(); n != 2 {
+			t.Errorf("%d connections after a reply was missing for long, want 2", n)
+		}
+		p.Close()
+		running.Wait()
+	})
+}
+
+// A socket that is full holds up whoever posts, before anybody knows that the server takes nothing: until the connection is given up.
+func TestWhatHoldsUpPostIsBounded(t *testing.T) {
+	for _, soon := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var running sync.WaitGroup
+			p := New(Options{Size: 1, Silence: time.Second, Dial: func(context.Context) (net.Conn, error) {
+				mine, theirs := net.Pipe() // has no room: a write waits for a read
+				running.Go(func() {
+					if text, err := argument(bufio.NewReader(theirs)); err == nil {
+						_ = echo(theirs, text) // and nothing more is read
+					}
+				})
+				return mine, nil
+			}})
+			if _, err := p.Do(t.Context(), ask("first")); err != nil {
+				t.Fatal(err)
+			}
+			c, told := ask("posted"), make(chan error, 1)
+			c.Late = func(_ []byte, err error) { told <- err }
+			began := time.Now()
+			p.Post(c, soon)
+			if took := time.Since(began); took > p.options.Silence+3*tickEvery {
+				t.Errorf("soon %v: Post took %v, want %v and some ticks at most", soon, took, p.options.Silence)
+			}
+			if err := failed(t, await.Receive(t, "Late", told), true, false); !errors.Is(err, ErrSilent) {
+				t.Errorf("soon %v: Late = %v, want %v", soon, err, ErrSilent)
+			}
+			p.Close()
+			running.Wait()
+		})
+	}
+}
+
+// A call that was posted is over where its connection hangs, once somebody awaits it: whoever has posted it can send it again. A
+// call that nobody awaits has all its time, and so has one whose owner waits.
+func TestACallThatIsAwaitedIsOverWhereItsConnectionHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running sync.WaitGroup
+		p := farServer(&running)
+		if _, err := p.Do(t.Context(), ask("far")); err != nil {
+			t.Fatal(err)
+		}
+		var tolds []<-chan error
+		var calls []*Call
+		for range 3 {
+			c, told := ask("lost"), make(chan error, 1)
+			c.Deadline = time.Now().Add(900 * time.Millisecond)
+			c.Late = func(_ []byte, err error) { told <- err }
+			p.Post(c, false)
+			calls, tolds = append(calls, c), append(tolds, told)
+		}
+		began := time.Now()
+		owned := make(chan time.Duration, 1)
+		go func() {
+			c := ask("lost")
+			c.Deadline = began.Add(900 * time.Millisecond)
+			_, _ = p.Do(t.Context(), c)
+			owned <- time.Since(began)
+		}()
+		var awaits sync.WaitGroup
+		for _, c := range calls[1:] { // the first of them waits, or reads for the other
+			awaits.Go(func() { p.Await(t.Context(), c) })
+		}
+		awaits.Wait()
+		if took := time.Since(began); took < hangsLeast || took > hangsLeast+3*tickEvery {
+			t.Errorf("Await returned after %v, want %v and some ticks", took, hangsLeast)
+		}
+		for _, told := range tolds[1:] {
+			if err := failed(t, await.Receive(t, "Late", told), true, false); !errors.Is(err, ErrTimeout) {
+				t.Errorf("Late = %v, want %v", err, ErrTimeout)
+			}
+		}
+		_ = failed(t, await.Receive(t, "Late", tolds[0]), true, false)
+		if took := time.Since(began); took < 900*time.Millisecond {
+			t.Errorf("a call that nobody awaits was over after %v", took)
+		}
+		if took := await.Receive(t, "the one who waits", owned); took < 900*time.Millisecond {
+			t.Errorf("a call whose owner waits was over after %v", took)
+		}
+		p.Close()
+		running.Wait()
+	})
 }

@@ -138,6 +138,9 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 			k.readAlone() // the server may not read on before its replies are read
 		}
 	}
+	if k.hangs(now) {
+		k.hurry(now)
+	}
 	if k.inFlight.n > 0 && !now.Before(k.soonest) {
 		k.expire(now)
 	}
@@ -170,6 +173,15 @@ func (k *conn) bad(now time.Time, err error) {
 func (k *conn) doubtOthers(now time.Time) {
 	if k.hangs(now) {
 		k.pool.doubt(now.Add(-k.pool.hangsAfter()), net.ErrClosed)
+	}
+}
+
+// hurry has the time be over of calls in flight that were posted and are awaited: k hangs. The caller holds the pool's mutex.
+func (k *conn) hurry(now time.Time) {
+	for c := k.inFlight.first; c != nil; c = c.next {
+		if c.awaited && c.state != ended && now.Before(c.Deadline) {
+			c.Deadline, k.soonest = now, now
+		}
 	}
 }
 
