@@ -68,9 +68,9 @@ func Force(locks *lockmw.Locker, key string) error {
 	}
 }
 
-// Locks returns the keys of a server that match a pattern, but for fences, which
-// outlive their locks. It asks once.
+// Locks returns the keys of a server that match a pattern, but for fences and answers,
+// which outlive their locks. It asks once.
 func Locks(client *redis.Client, pattern string) ([]string, error) {
 	names, err := client.Keys(context.Background(), pattern).Result()
-	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ":fence") }), err
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ":fence") || strings.HasSuffix(name, ":answer") }), err
 }

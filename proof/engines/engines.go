@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/lockmw/kit/lockmw"
 )
 
 // Ask is one acquire.
@@ -36,6 +38,14 @@ type HandsOn interface {
 	Resume(ctx context.Context, ticket string, ask Ask) (Hold, error)
 	// Discard lets go of the lock that a ticket has.
 	Discard(ctx context.Context, ticket string) error
+}
+
+// Answers is what an engine can do as well that makes one answer for all who ask: ours does, but for a quorum.
+type Answers interface {
+	// Do is lockmw.Do. work is given the lock under which it runs.
+	Do(ctx context.Context, key string, f lockmw.Flight, work func(Hold) (string, error)) (answer string, shared bool, err error)
+	// Resolve is that of a lockmw.Locker.
+	Resolve(ctx context.Context, key, id string, how lockmw.Resolution) error
 }
 
 // Hold is a lock that is held.
@@ -81,10 +91,10 @@ type Redis struct {
 // One is a single Redis.
 func One(addr string) Redis { return Redis{Addrs: []string{addr}} }
 
-// Open opens an engine; rivals only over a single Redis.
-func Open(name string, at Redis, ttl time.Duration) (Engine, error) {
+// Open opens an engine; rivals only over a single Redis. The options are for ours.
+func Open(name string, at Redis, ttl time.Duration, options ...lockmw.Option) (Engine, error) {
 	if name == Ours {
-		return openOurs(at)
+		return openOurs(at, options)
 	}
 	if at.Kind != Single {
 		return nil, fmt.Errorf("engines: %s over a %s was not built", name, at.Kind)

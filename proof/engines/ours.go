@@ -16,7 +16,7 @@ type ours struct {
 	locks   *lockmw.Locker
 }
 
-func openOurs(at Redis) (_ Engine, err error) {
+func openOurs(at Redis, options []lockmw.Option) (_ Engine, err error) {
 	e := &ours{}
 	switch at.Kind {
 	case Cluster:
@@ -31,9 +31,9 @@ func openOurs(at Redis) (_ Engine, err error) {
 		}
 	}
 	if at.Kind == Quorum {
-		e.locks, err = lockmw.NewQuorum(e.clients)
+		e.locks, err = lockmw.NewQuorum(e.clients, options...)
 	} else {
-		e.locks, err = lockmw.New(e.clients[0])
+		e.locks, err = lockmw.New(e.clients[0], options...)
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.closeClients())
@@ -83,6 +83,17 @@ func (e *ours) Resume(ctx context.Context, ticket string, ask Ask) (Hold, error)
 }
 
 func (e *ours) Discard(ctx context.Context, ticket string) error { return e.locks.Discard(ctx, ticket) }
+
+func (e *ours) Do(ctx context.Context, key string, f lockmw.Flight, work func(Hold) (string, error)) (answer string, shared bool, err error) {
+	return lockmw.Do(ctx, e.locks, key, f, func(ctx context.Context) (string, error) {
+		lease, _ := lockmw.FromContext(ctx)
+		return work(lease)
+	})
+}
+
+func (e *ours) Resolve(ctx context.Context, key, id string, how lockmw.Resolution) error {
+	return e.locks.Resolve(ctx, key, id, how)
+}
 
 func policy(ask Ask) lockmw.Policy {
 	p := lockmw.Policy{TTL: ask.TTL, Wait: ask.Wait, Permits: ask.Permits}

@@ -1,11 +1,14 @@
 // Package history judges what workers saw: an exact scan for holders that
 // overlap, a scan of the fences, and the models for porcupine. Start reading at
-// Hold; overlap.go, fences.go, tickets.go and models.go each ask one question.
+// Hold; overlap.go, fences.go, tickets.go, answers.go and models.go each ask one question.
 //
 // All times are of package clock, so those of several processes can be compared.
 package history
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Kind says who may hold a key together.
 type Kind string
@@ -46,7 +49,12 @@ type Hold struct {
 	Ticket  string        `json:"ticket,omitempty"`  // the job by whose ticket it went on; empty: the lock was asked for
 	HandsOn string        `json:"handsOn,omitempty"` // the job to whose ticket its release is to hand the lock on; empty: it gives the lock back
 	Lasts   time.Duration `json:"lasts,omitempty"`   // for how long that ticket has the lock
+	Print   string        `json:"print,omitempty"`   // of work of Do: the fingerprint of the request
+	Fails   bool          `json:"fails,omitempty"`   // of work of Do: it does nothing, and says so
 }
+
+// Name is that of no other hold.
+func (h Hold) Name() string { return fmt.Sprintf("%s/%d", h.Worker, h.ID) }
 
 // Write is one write to the fenced store.
 type Write struct {

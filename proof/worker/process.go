@@ -38,6 +38,8 @@ type Process struct {
 	holds    []history.Hold
 	using    map[int]history.Use // by ID: called, not returned
 	uses     []history.Use
+	calling  map[int]history.Call // by ID: called, not returned
+	answers  history.Answers
 	writes   []history.Write
 	refusals []Refusal
 	woke     []Woke
@@ -64,7 +66,8 @@ func Start(tb testing.TB, c Config, told Listener) *Process {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Process{Config: c, cmd: exec.Command(self), ended: make(chan struct{}), open: make(map[int]history.Hold), using: make(map[int]history.Use), told: told}
+	p := &Process{Config: c, cmd: exec.Command(self), ended: make(chan struct{}), open: make(map[int]history.Hold), using: make(map[int]history.Use),
+		calling: make(map[int]history.Call), told: told}
 	p.cmd.Env = append(os.Environ(), configEnv+"="+string(text))
 	p.cmd.Stderr = os.Stderr
 	stdout, err := p.cmd.StdoutPipe()
@@ -102,6 +105,7 @@ func (p *Process) read(stdout io.Reader) {
 	gone, ran := clock.Now(), clock.Now()
 	if p.killed > 0 {
 		gone, ran = p.killed, p.killed // however late its end is seen
+		p.answers.Unkept = append(p.answers.Unkept, history.Unkept{Worker: p.Config.Name})
 	}
 	if p.stopped > 0 {
 		ran = min(ran, p.stopped)
@@ -139,6 +143,15 @@ func (p *Process) note(e event) {
 	case e.Used != nil:
 		delete(p.using, e.Used.ID)
 		p.uses = append(p.uses, *e.Used)
+	case e.Calling != nil:
+		p.calling[e.Calling.ID] = *e.Calling
+	case e.Called != nil:
+		delete(p.calling, e.Called.ID)
+		p.answers.Calls = append(p.answers.Calls, *e.Called)
+	case e.Resolving != nil:
+		p.answers.Resolutions = append(p.answers.Resolutions, *e.Resolving)
+	case e.Unkept != nil:
+		p.answers.Unkept = append(p.answers.Unkept, *e.Unkept)
 	case e.Write != nil:
 		p.writes = append(p.writes, *e.Write)
 	case e.Refused != nil:
@@ -282,6 +295,7 @@ type Saw struct {
 	Holds    []history.Hold // that have ended
 	Open     []history.Hold // that have not
 	Uses     []history.Use  // of tickets; of one that has not returned it is not known what came of it
+	Answers  history.Answers
 	Writes   []history.Write
 	Refusals []Refusal
 	Woke     []Woke
@@ -298,6 +312,8 @@ func (p *Process) Saw() Saw {
 		Woke: slices.Clone(p.woke), Done: slices.Clone(p.done), Failures: slices.Clone(p.failures),
 		Uses: slices.Concat(p.uses, slices.Collect(maps.Values(p.using))),
 	}
+	s.Answers.Add(p.answers)
+	s.Answers.Calls = slices.AppendSeq(s.Answers.Calls, maps.Values(p.calling))
 	for _, h := range p.open {
 		s.Open = append(s.Open, h)
 	}

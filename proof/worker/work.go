@@ -47,6 +47,7 @@ type worker struct {
 	ids    atomic.Int64
 	all    sync.WaitGroup // turns and jobs
 	rash   atomic.Int64   // until this moment (of package clock) acquires are cancelled early
+	asking atomic.Int64   // jobs that ask for an answer
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -74,7 +75,7 @@ func (w *worker) run(text string) (err error) {
 	}
 	// A server that does not answer just now is what a worker must live with.
 	for {
-		w.engine, err = engines.Open(w.Engine, w.Redis, w.TTL)
+		w.engine, err = engines.Open(w.Engine, w.Redis, w.TTL, w.options()...)
 		if err == nil {
 			break
 		}
@@ -147,6 +148,10 @@ func (w *worker) turns(ctx context.Context, key Key, rnd *rand.Rand) {
 
 // turn takes one turn, and reports whether it had the lock.
 func (w *worker) turn(ctx context.Context, key Key, rnd *rand.Rand) bool {
+	if key.Asks > 0 {
+		w.askAll(key, rnd)
+		return true
+	}
 	name := key.Name
 	if w.Epoch > 0 {
 		name = fmt.Sprintf("%s@%d", name, clock.Now()/w.Epoch)
@@ -155,7 +160,7 @@ func (w *worker) turn(ctx context.Context, key Key, rnd *rand.Rand) bool {
 	h.Shared = key.Kind == history.Readers && rnd.IntN(key.Writers) > 0
 
 	asking := ctx
-	if time.Duration(w.rash.Load()) > clock.Now() {
+	if w.isRash() {
 		var cancel context.CancelFunc
 		asking, cancel = context.WithTimeout(ctx, upTo(rnd, 50*time.Millisecond))
 		defer cancel()
@@ -173,6 +178,9 @@ func (w *worker) turn(ctx context.Context, key Key, rnd *rand.Rand) bool {
 	return true
 }
 
+// isRash reports whether callers leave early now.
+func (w *worker) isRash() bool { return time.Duration(w.rash.Load()) > clock.Now() }
+
 // TicketTTLs is for how many TTLs a ticket has the lock.
 const TicketTTLs = 3
 
@@ -184,6 +192,10 @@ func (w *worker) job(ctx context.Context, text string) {
 		return
 	}
 	i := slices.IndexFunc(w.Keys, func(k Key) bool { return k.Name == job.Of })
+	if i >= 0 && w.Keys[i].Asks > 0 {
+		w.ask(ctx, w.Keys[i], job)
+		return
+	}
 	engine, ok := w.engine.(engines.HandsOn)
 	if i < 0 || !ok {
 		w.tell(event{Failed: fmt.Sprintf("no job can be done here: %+v", job)})
@@ -257,6 +269,14 @@ func (w *worker) use(job Job, call func() (came string)) {
 // hold tells of a hold that has begun, does the work under the lock, which was asked for under a context of its
 // own, and tells how it ended, which it returns. Its lock is handed on unless hands is 0.
 func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold engines.Hold, h history.Hold, hands int) string {
+	h = w.under(ctx, asked, key, rnd, hold, h, hands)
+	release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return w.over(h, hold.Release(release) != nil)
+}
+
+// under is hold up to the release, which it tells of.
+func (w *worker) under(ctx, asked context.Context, key Key, rnd *rand.Rand, hold engines.Hold, h history.Hold, hands int) history.Hold {
 	h.ID = int(w.ids.Add(1))
 	h.Fence, h.Until = hold.Fence(), until(hold)
 	w.tell(event{Began: &h})
@@ -306,11 +326,13 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 		w.tell(event{Queued: job})
 	}
 	w.tell(event{Ending: &h})
-	release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	err := hold.Release(release)
+	return h
+}
+
+// over tells of the release of a hold, which may have failed, and returns how the hold has ended.
+func (w *worker) over(h history.Hold, unsure bool) string {
 	h.Freed = clock.Now()
-	if err != nil {
+	if unsure {
 		if h.How == history.Released {
 			h.How = history.Unsure
 		}
