@@ -46,6 +46,7 @@ func (l *Lane) End() Outcome {
 		o.Holds = append(o.Holds, saw.Holds...)
 		o.Writes = append(o.Writes, saw.Writes...)
 		o.Uses = append(o.Uses, saw.Uses...)
+		o.Answers.Add(saw.Answers)
 		o.Refused += len(saw.Refusals)
 		o.Failures = append(o.Failures, saw.Failures...)
 	}

@@ -32,6 +32,7 @@ type Outcome struct {
 	Holds      []history.Hold
 	Writes     []history.Write
 	Uses       []history.Use // of tickets
+	Answers    history.Answers
 	Refused    int
 	Jobs       Jobs
 	Undone     []string // jobs that were not lost, and never done
@@ -49,6 +50,17 @@ func (o *Outcome) Add(lane string, more Outcome) {
 	for i := range more.Writes {
 		more.Writes[i].Key = lane + "/" + more.Writes[i].Key
 	}
+	for i := range more.Answers.Calls {
+		more.Answers.Calls[i].Key = lane + "/" + more.Answers.Calls[i].Key
+	}
+	for i := range more.Answers.Resolutions {
+		more.Answers.Resolutions[i].Key = lane + "/" + more.Answers.Resolutions[i].Key
+	}
+	for i, u := range more.Answers.Unkept {
+		if u.Key != "" {
+			more.Answers.Unkept[i].Key = lane + "/" + u.Key
+		}
+	}
 	o.join(more)
 }
 
@@ -58,6 +70,7 @@ func (o *Outcome) join(more Outcome) {
 	o.Holds = append(o.Holds, more.Holds...)
 	o.Writes = append(o.Writes, more.Writes...)
 	o.Uses = append(o.Uses, more.Uses...)
+	o.Answers.Add(more.Answers)
 	o.Undone = append(o.Undone, more.Undone...)
 	o.Refused += more.Refused
 	o.Jobs.add(more.Jobs)
@@ -216,6 +229,7 @@ func (o *Outcome) Faults() []string {
 	add("ticket spent too soon", history.SpentTooSoon(kept, o.Uses)...)
 	add("went on by a ticket that was discarded", history.ResumedDiscarded(kept, o.Uses)...)
 	add("job that was never done", o.Undone...)
+	faults = append(faults, history.WrongAnswers(kept, o.Answers, o.calm)...)
 	add("stale write accepted", history.StaleWrites(kept, o.Writes)...)
 	add("stale write accepted", history.StaleWrites(history.PerTenure(others), o.Writes)...)
 	add("fence", history.FenceFaults(kept)...)
@@ -224,6 +238,12 @@ func (o *Outcome) Faults() []string {
 	add("key without TTL", o.Eternal...)
 	add("harness", o.Failures...)
 	return faults
+}
+
+// calm reports whether nothing was done to a key's lane between two moments.
+func (o *Outcome) calm(key string, from, to time.Duration) bool {
+	lane, _, _ := strings.Cut(key, "/")
+	return !slices.ContainsFunc(o.Injections, func(in Injection) bool { return in.Lane == lane && in.Began < to && in.Healed > from })
 }
 
 // forgetful returns the lanes whose Redis has forgotten something on purpose.

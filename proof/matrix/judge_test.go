@@ -1,7 +1,9 @@
 package matrix
 
 import (
+	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +128,184 @@ func TestJudgeFailsLocksThatAreTakenFromTickets(t *testing.T) {
 	}
 	if got := o.Faults(); !slices.Equal(got, want) {
 		t.Errorf("faults are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// answeredLane is a lane in which everything about an answer is right: w1 has made it, w2 has got it, and w3 has another request.
+func answeredLane(uncertain bool) Outcome {
+	call := func(worker string, asked, returned int, c history.Call) history.Call {
+		c.Key, c.Print, c.Uncertain, c.Worker = "lane1/k", cmp.Or(c.Print, "a"), uncertain, worker
+		c.Asked, c.Returned = time.Duration(asked)*time.Millisecond, time.Duration(returned)*time.Millisecond
+		return c
+	}
+	const at = 12 * time.Millisecond
+	return Outcome{
+		Injections: []Injection{{Kind: "fault", Lane: "lane1", Began: at, At: at, Healed: at, Alive: at}},
+		Holds:      []history.Hold{madeBy("w1", 5, 10, 20)},
+		Answers: history.Answers{Calls: []history.Call{
+			call("w1", 5, 21, history.Call{Ran: 1, Came: history.Answered, Answer: "w1/1"}),
+			call("w2", 11, 25, history.Call{Came: history.Answered, Answer: "w1/1", Shared: true}),
+			call("w3", 12, 28, history.Call{Print: "b", Came: history.OtherRequest}),
+			call("w3", 30, 31, history.Call{Print: "b", Came: history.Refused}),
+		}},
+	}
+}
+
+// madeBy is a hold under which work was done. Its fence is when it began, in ms.
+func madeBy(worker string, asked, began, ended int) history.Hold {
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	return history.Hold{
+		Key: "lane1/k", Kind: history.Mutex, Worker: worker, ID: 1, Print: "a", Fence: int64(began),
+		Asked: ms(asked), Began: ms(began), Ended: ms(ended), Freed: ms(ended + 1), Until: ms(ended + 1000), How: history.Released,
+	}
+}
+
+// An answer is one for all who ask for the same, and each who asks is told what is true.
+func TestJudgeFailsAnswersThatAreNotOneForAll(t *testing.T) {
+	const ms = time.Millisecond
+	// dies has w1 be killed in its work, so that w2 is told that nobody knows.
+	dies := func(o *Outcome) {
+		o.Holds[0].How, o.Answers.Calls[0].Returned = history.Killed, 0
+		o.Answers.Calls[0] = history.Call{Key: "lane1/k", Print: "a", Uncertain: o.Answers.Calls[0].Uncertain, Worker: "w1", Asked: 5 * ms}
+		c := &o.Answers.Calls[1]
+		c.Came, c.Answer, c.Shared, c.Work, c.Returned = history.Uncertain, "", false, 10, 40*ms
+	}
+	// again has w2 do the work when w1 is over.
+	again := func(o *Outcome) {
+		o.Holds = append(o.Holds, madeBy("w2", 11, 30, 35))
+		c := &o.Answers.Calls[1]
+		c.Came, c.Answer, c.Shared, c.Work, c.Ran, c.Returned = history.Answered, "w2/1", false, 0, 1, 40*ms
+	}
+	resolved := func(how, answer string) func(o *Outcome) {
+		return func(o *Outcome) {
+			o.Answers.Resolutions = []history.Resolution{{Key: "lane1/k", Print: "a", Work: 10, How: how, Answer: answer}}
+		}
+	}
+	unkept := func(key string) func(o *Outcome) {
+		return func(o *Outcome) { o.Answers.Unkept = []history.Unkept{{Key: key, Worker: "w1"}} }
+	}
+	second := func(change func(c *history.Call)) func(o *Outcome) {
+		return func(o *Outcome) { change(&o.Answers.Calls[1]) }
+	}
+	told := func(came string) func(o *Outcome) {
+		return second(func(c *history.Call) { c.Came, c.Answer = came, "" })
+	}
+	// late has w2 ask when w4 has the answer.
+	late := func(came string) func(o *Outcome) {
+		return func(o *Outcome) {
+			c := o.Answers.Calls[1]
+			o.Answers.Calls[1].Worker = "w4"
+			c.Asked, c.Returned, c.Came, c.Answer, c.Shared = 26*ms, 50*ms, came, "", false
+			o.Answers.Calls = append(o.Answers.Calls, c)
+		}
+	}
+	calmly := func(came string) func(o *Outcome) { // long after the fault
+		return func(o *Outcome) {
+			dies(o)
+			o.Answers.Calls = o.Answers.Calls[:2]
+			o.Holds[0] = madeBy("w1", 1005, 1010, 1020)
+			o.Holds = append(o.Holds, history.Hold{Key: "lane1/x", Kind: history.Mutex, Worker: "w5", Began: ms, Ended: 20 * ms, How: history.Released})
+			one, two := &o.Answers.Calls[0], &o.Answers.Calls[1]
+			one.Asked, one.Returned, one.Ran, one.Came, one.Answer = 1005*ms, 1021*ms, 1, came, ""
+			if came == history.Answered {
+				one.Answer = "w1/1"
+			}
+			two.Asked, two.Returned, two.Work = 1022*ms, 1030*ms, 1010
+		}
+	}
+	type changes = []func(o *Outcome)
+	for name, tc := range map[string]struct {
+		again   bool // by RunAgain
+		changes changes
+		want    []string
+	}{
+		"all is right": {},
+		"its worker died, and others are told that nobody knows":   {changes: changes{dies}},
+		"nobody is told so by RunAgain":                            {again: true, changes: changes{dies}, want: []string{"told that nobody knows, and asks by RunAgain"}},
+		"its worker died, and another one has done it by RunAgain": {again: true, changes: changes{dies, again}},
+		"its worker died, and another one has done it":             {changes: changes{dies, again}, want: []string{"work done again"}},
+		"it was said that it was not done":                         {changes: changes{dies, again, resolved(history.Undone, "")}},
+		"it was said that it was done":                             {changes: changes{dies, again, resolved(history.Done, "x")}, want: []string{"work done again"}},
+		"it says that nothing was done":                            {changes: changes{dies, again, func(o *Outcome) { o.Holds[0].Fails = true }}},
+		"two have an answer of their own":                          {again: true, changes: changes{again}, want: []string{"different answers"}},
+		"Redis may not have that of the first one":                 {again: true, changes: changes{again, unkept("lane1/k")}},
+		"Redis may not have another one's":                         {again: true, changes: changes{again, unkept("lane1/x")}, want: []string{"different answers"}},
+		"the first one was killed":                                 {again: true, changes: changes{again, unkept("")}},
+		"Redis may not have it, and another worker has it all the same": {
+			again: true, changes: changes{again, unkept("lane1/k"), func(o *Outcome) {
+				o.Answers.Calls = append(o.Answers.Calls, history.Call{
+					Key: "lane1/k", Print: "a", Worker: "w4", Asked: 13 * ms, Returned: 30 * ms, Came: history.Answered, Answer: "w1/1", Shared: true,
+				})
+			}},
+			want: []string{"different answers"},
+		},
+		"an answer to another request":    {changes: changes{second(func(c *history.Call) { c.Print = "b" })}, want: []string{"answer to another request, lane1/k a"}},
+		"an answer to another key":        {changes: changes{second(func(c *history.Call) { c.Key = "lane1/l" })}, want: []string{"answer to another request, lane1/k a"}},
+		"an answer out of nowhere":        {changes: changes{second(func(c *history.Call) { c.Answer = "w9/9" })}, want: []string{"different answers", "nobody has made this answer"}},
+		"an answer by hand":               {changes: changes{dies, told(history.Answered), second(func(c *history.Call) { c.Answer, c.Shared, c.Work = "x", true, 0 }), resolved(history.Done, "x")}},
+		"an answer of work that failed":   {changes: changes{func(o *Outcome) { o.Holds[0].Fails = true }}, want: []string{"answer of work that has failed", "answer of work that has failed"}},
+		"another one's is called its own": {changes: changes{second(func(c *history.Call) { c.Shared = false })}, want: []string{"does not know whose answer it is"}},
+		"its own is called another one's": {changes: changes{func(o *Outcome) { o.Answers.Calls[0].Shared = true }}, want: []string{"does not know whose answer it is"}},
+		"nobody knows of work that nobody began": {
+			changes: changes{dies, second(func(c *history.Call) { c.Work = 99 }), func(o *Outcome) {
+				o.Answers.Calls[0].Returned, o.Answers.Calls[0].Came, o.Answers.Calls[0].Ran = 21*ms, history.Lost, 1
+			}},
+			want: []string{"told that nobody knows of work that nobody has begun"},
+		},
+		"nobody knows of work whose process died before":  {changes: changes{dies, second(func(c *history.Call) { c.Work = 99 })}},
+		"nobody knows of another request":                 {changes: changes{dies, second(func(c *history.Call) { c.Print = "b" })}, want: []string{"told that nobody knows of another request"}},
+		"nobody knows of work that goes on":               {changes: changes{dies, second(func(c *history.Call) { c.Returned = 19 * ms })}, want: []string{"told that nobody knows of work that was going on, under w1/1 until 20ms"}},
+		"nobody knows of work that ended well":            {changes: changes{calmly(history.Answered)}, want: []string{"told that nobody knows of work that ended well, under w1/1 at 1.02s"}},
+		"nobody knows of work that said that it was none": {changes: changes{calmly(history.Failed)}, want: []string{"told that nobody knows of work that ended well, under w1/1 at 1.02s"}},
+		"nobody knows of work that was told to stop":      {changes: changes{calmly(history.Stopped)}},
+		"its lease was over by then":                      {changes: changes{calmly(history.Answered), func(o *Outcome) { o.Holds[0].Until = o.Holds[0].Ended }}},
+		"the release took long":                           {changes: changes{calmly(history.Failed), func(o *Outcome) { o.Holds[0].Freed += time.Second }}},
+		"a fault struck at its end": {changes: changes{calmly(history.Failed), func(o *Outcome) {
+			o.Injections = append(o.Injections, Injection{Kind: "fault", Lane: "lane1", Began: 1015 * ms, At: 1015 * ms, Healed: 1025 * ms, Alive: 1025 * ms})
+		}}},
+		"a late one is told that nobody knows": {changes: changes{late(history.Uncertain), func(o *Outcome) { o.Answers.Calls[4].Work = 10 }}, want: []string{"answer not given again"}},
+		"a late one does the work":             {again: true, changes: changes{func(o *Outcome) { o.Holds = append(o.Holds, madeBy("w5", 26, 30, 35)) }}, want: []string{"answer not given again"}},
+		"a late one is another request":        {changes: changes{late(history.OtherRequest)}, want: []string{"answer not given again"}},
+		"a late one is refused":                {changes: changes{late(history.Refused)}},
+		"there is no other request":            {changes: changes{func(o *Outcome) { o.Answers.Calls[2].Print, o.Answers.Calls[3].Print = "a", "a" }}, want: []string{"there is no other request"}},
+		"nobody has discarded it":              {changes: changes{told(history.NotKept)}, want: []string{"nobody has discarded the work"}},
+		"it was discarded":                     {changes: changes{told(history.NotKept), resolved(history.Settled, "")}},
+		"refused in its work":                  {changes: changes{func(o *Outcome) { o.Answers.Calls[3].Ran = 7 }}, want: []string{"was refused, and its work had begun"}},
+		"lost what it never had":               {changes: changes{told(history.Lost)}, want: []string{"has no work that could end so"}},
+		"something else":                       {changes: changes{told("EOF")}, want: []string{"came to an end that has no name"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := answeredLane(!tc.again)
+			for _, change := range tc.changes {
+				change(&o)
+			}
+			var got []string
+			for _, fault := range o.Faults() {
+				what, _, _ := strings.Cut(fault, ": ")
+				got = append(got, what)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("faults are\n%s\nwant %q", strings.Join(o.Faults(), "\n"), tc.want)
+			}
+		})
+	}
+}
+
+// What several lanes told is kept apart.
+func TestAnswersOfLanesAreToldApart(t *testing.T) {
+	var o Outcome
+	for _, lane := range []string{"lane1", "lane2"} {
+		o.Add(lane, Outcome{Answers: history.Answers{
+			Calls: []history.Call{{Key: "k"}}, Resolutions: []history.Resolution{{Key: "k"}}, Unkept: []history.Unkept{{Key: "k"}, {}},
+		}})
+	}
+	want := history.Answers{
+		Calls:       []history.Call{{Key: "lane1/k"}, {Key: "lane2/k"}},
+		Resolutions: []history.Resolution{{Key: "lane1/k"}, {Key: "lane2/k"}},
+		Unkept:      []history.Unkept{{Key: "lane1/k"}, {}, {Key: "lane2/k"}, {}},
+	}
+	if !reflect.DeepEqual(o.Answers, want) {
+		t.Errorf("%+v, want %+v", o.Answers, want)
 	}
 }
 

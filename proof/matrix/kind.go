@@ -12,6 +12,8 @@ import "time"
 //	                                          proxy: what uses one is left out by name in processWithoutProxy
 //	tenure      turns within one process      one server, with workers that make them
 //	tickets     locks that are handed on      one server, with workers that do
+//	forAll      answers of lockmw.Do          one server, with workers that ask for them (answers.go); also, under other names, what
+//	                                          alsoForAll names of the lists above
 //	forget      Redis forgets a lock          one server, not judged by overlaps; some also, "PostgreSQL: …", with workers that
 //	                                          write to a PostgreSQL
 //	cluster     a Cluster of three            a Cluster
@@ -59,4 +61,7 @@ const (
 
 	ticketed          = "tickets"          // four workers that hand locks on by tickets alone: see tickets
 	ticketedForgetful = "tickets, forgets" // the same, and the lane is not judged by overlaps
+
+	answersUncertain = "answers, Uncertain" // workers that ask for answers by Crash: Uncertain, and an append-only file: see answers
+	answersAgain     = "answers, RunAgain"  // the same, by Crash: RunAgain
 )

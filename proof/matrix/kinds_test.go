@@ -33,6 +33,7 @@ func tables() []table {
 		{TestFencesHoldWhereRedisForgets, forget()},
 		{TestPostgreSQLRefusesLateWritersWhereRedisForgets, besidePostgres()},
 		{TestTicketsPassAmongProcesses, slices.Concat(handOn(), handOnForgetful())},
+		{TestAnAnswerIsOneForAll, forAll()},
 		{TestOtherTopologies, slices.Concat(onCluster(), []Kind{slotOfPipeline}, onQuorum())},
 		{TestFailover, []Kind{failover, masterOfPipeline}},
 	}

@@ -121,10 +121,11 @@ func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs s
 	for _, change := range options {
 		change(l)
 	}
+	persistent := redistest.Args("--appendonly", "yes", "--appendfsync", "always")
 	var ofServer []redistest.Option
 	switch needs {
 	case fromFile:
-		ofServer = append(ofServer, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
+		ofServer = append(ofServer, persistent)
 	case movedClock:
 		clock, option := skew.New(tb)
 		l.clock = clock
@@ -133,6 +134,9 @@ func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs s
 		l.tenures()
 	case ticketed, ticketedForgetful:
 		l.tickets()
+	case answersUncertain, answersAgain:
+		l.answers(needs == answersUncertain)
+		ofServer = append(ofServer, persistent)
 	}
 	l.redis = redistest.Real(tb, ofServer...)
 	l.nodes = []*redistest.Server{l.redis}
@@ -230,15 +234,27 @@ func (l *Lane) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 			for _, client := range l.admins {
-				names, _ := client.Keys(ctx, "lock:*").Result()
-				for _, name := range names {
-					if d, err := client.PTTL(ctx, name).Result(); err == nil && d == -1 {
-						l.mu.Lock()
-						l.eternal[name] = struct{}{}
-						l.mu.Unlock()
-					}
-				}
+				l.lookForEternal(ctx, client)
 			}
+		}
+	}
+}
+
+// lookForEternal notes the keys of a server that would stay for ever.
+func (l *Lane) lookForEternal(ctx context.Context, client *redis.Client) {
+	names, _ := client.Keys(ctx, "lock:*").Result()
+	ttls := make([]*redis.DurationCmd, len(names))
+	_, _ = client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // at once: there are thousands of answers
+		for i, name := range names {
+			ttls[i] = pipe.PTTL(ctx, name)
+		}
+		return nil
+	})
+	for i, name := range names {
+		if d, err := ttls[i].Result(); err == nil && d == -1 {
+			l.mu.Lock()
+			l.eternal[name] = struct{}{}
+			l.mu.Unlock()
 		}
 	}
 }

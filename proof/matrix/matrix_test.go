@@ -94,7 +94,7 @@ func report(t testing.TB, o *Outcome, lines []record.Line) {
 	for _, line := range lines {
 		t.Logf("%3d × %s: %s", line.Injections, line.Kind, seen(line))
 	}
-	t.Logf("tickets: %v, of which %s went on by the ticket", o.Jobs, record.Thousands(history.Resumed(o.Holds)))
+	t.Logf("jobs: %v; %s went on by a ticket", o.Jobs, record.Thousands(history.Resumed(o.Holds)))
 }
 
 // keep writes an outcome to a file that stays, since a run can hardly be had again, and returns its name.
