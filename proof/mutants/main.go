@@ -53,7 +53,7 @@ func run(only, out string, sim bool) error {
 	h := hunt{root: root, dir: dir, sound: make(map[string]bool), programs: make(map[string]string)}
 	var results []record.Mutant
 	var failed error
-	for i, m := range slices.Concat(mutants, native, tenures, tickets) {
+	for i, m := range slices.Concat(mutants, native, tenures, tickets, answers) {
 		if !strings.Contains(m.name, only) {
 			continue
 		}

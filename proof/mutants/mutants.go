@@ -30,7 +30,8 @@ const (
 )
 
 // mutants are the mistakes in what scripts and leases do. Those in the way to Redis are
-// in native.go, those in how a lock passes on within a process in tenure.go.
+// in native.go, those in how a lock passes on within a process in tenure.go, those in how it is handed on
+// in tickets.go, and those in answers in answers.go.
 var mutants = []mutant{
 	{
 		name: "release without compare",

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 func TestMutantsFitTheCode(t *testing.T) {
 	c := newCompiler(t)
 	seen := make(map[string]bool)
-	for _, m := range slices.Concat(mutants, native, tenures, tickets) {
+	for _, m := range slices.Concat(mutants, native, tenures, tickets, answers) {
 		if seen[m.name] {
 			t.Errorf("two are called %q", m.name)
 		}
