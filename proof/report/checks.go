@@ -55,6 +55,7 @@ var checks = []check{
 	{30, "the leader of three processes is killed, stopped or cut off", "30 of 30 each: another one leads within TTL + 0.5 s; never two", makeProof},
 	{31, "a job every second for 60 s in three processes, one of which is killed and one stopped", "one run in each second, or none where nobody could know; never two", makeProof},
 	{32, "locks handed on by tickets among four processes, under faults", "≥ 10,000 went on by a ticket, none by one that was used; while Redis keeps its word 0 overlaps, and nobody has a lock that is a ticket's; each job that is not lost is done, ≥ 100 of them when their worker was killed", makeProof},
+	{33, "one answer for all who ask, over three processes, under faults, by Uncertain and by RunAgain", "≥ 50,000 answered, and ≥ 1,000 each told that nobody knows, and that the key is another request's; with Uncertain no work done twice, with RunAgain never two at it; one answer a key, nobody has another's; all who ask hear something", makeProof},
 }
 
 // listed returns the check of a number.
