@@ -204,9 +204,9 @@
 // If the handler returns an error, Echo's HTTPErrorHandler answers it before Idempotent
 // returns, so that the answer can be kept. The error is returned as well. So an
 // HTTPErrorHandler of your own must do nothing if the response is committed, as Echo's
-// own does. If the error is the *lockmw.AcquireError of a lock that the handler takes
-// itself and does not get, wrapped or not, nothing was done: the answer is not kept, and
-// the next request runs the handler.
+// own does. With lockmw.Uncertain, that is so for the *lockmw.AcquireError of a lock that
+// the handler takes itself, too: a handler that has done nothing before calls
+// lockmw.NotAnAnswer, or answers with httplock.WriteRefusal, which does.
 //
 // Idempotent goes in front of the lock. If a lock stands in front of Idempotent, the
 // second of two requests would be refused by that lock, or wait for it, in place of

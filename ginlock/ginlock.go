@@ -199,9 +199,9 @@
 //
 // If handlers add an error to c.Errors and write nothing, the response is left to
 // middleware in front, and is not kept. With lockmw.Uncertain half of the work may be
-// done, and the next request is told that its answer was not kept. But if all these
-// errors are the *lockmw.AcquireError of a lock that a handler takes itself and does not
-// get, nothing was done, and the next request runs the handlers.
+// done, and the next request is told that its answer was not kept. So a handler that
+// takes a lock itself, does not get it and has done nothing before answers with
+// httplock.WriteRefusal, or calls lockmw.NotAnAnswer.
 //
 // Idempotent goes in front of the lock. If a lock stands in front of Idempotent, the
 // second of two requests would be refused by that lock, or wait for it, in place of

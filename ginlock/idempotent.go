@@ -1,8 +1,6 @@
 package ginlock
 
 import (
-	"errors"
-
 	"github.com/gin-gonic/gin"
 
 	"github.com/lockmw/kit/internal/door"
@@ -87,10 +85,12 @@ func (m *middleware) runHeld(c *gin.Context, v *view, held *httpdoor.Buffer) (an
 	defer func() { c.Writer = below }() // also in the place of what the handlers left there
 	w := &keptResponse{heldResponse{ResponseWriter: below, held: held, status: below.Status()}}
 	c.Writer = w
-	before := len(c.Errors)
+	errors := len(c.Errors)
 	c.Next()
-	if !w.Written() && (len(c.Errors) > before || v.isUnknown()) {
-		door.TellError(v.Inner().Context(), joined(c.Errors[min(before, len(c.Errors)):]))
+	if !w.Written() && (len(c.Errors) > errors || v.isUnknown()) {
+		for _, err := range c.Errors[min(errors, len(c.Errors)):] {
+			door.DoubtError(v.Inner().Context(), err)
+		}
 		below.WriteHeader(w.status)
 		if v.isUnknown() { // Gin answers, and nothing was done
 			lockmw.NotAnAnswer(v.Inner().Context())
@@ -101,13 +101,4 @@ func (m *middleware) runHeld(c *gin.Context, v *view, held *httpdoor.Buffer) (an
 		w.WriteHeaderNow()
 	}
 	return true
-}
-
-// joined returns what handlers have recorded as one error, or nil if that is nothing.
-func joined(recorded []*gin.Error) error {
-	all := make([]error, 0, len(recorded))
-	for _, err := range recorded {
-		all = append(all, err)
-	}
-	return errors.Join(all...)
 }

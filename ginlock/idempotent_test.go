@@ -111,47 +111,6 @@ func TestErrorThatTellsOfALossIsUncertain(t *testing.T) {
 	}
 }
 
-// A handler that takes a lock itself, and does not get it, has done nothing, whatever middleware in front makes of its error. Beside another error it may
-// have.
-func TestRefusalThatAHandlerRecordsIsNoAnswer(t *testing.T) {
-	for name, tc := range map[string]struct {
-		also   error
-		second string // answer
-	}{
-		"alone":                {nil, "201 paid"},
-		"beside another error": {errors.New("the bank does not answer"), "409 IDEMPOTENCY_ANSWER_NOT_KEPT"},
-	} {
-		locks, client := testenv.Locker(t)
-		client.Set(t.Context(), "lock:{order}", "other", 0)
-		engine, runs := gin.New(), 0
-		engine.Use(func(c *gin.Context) {
-			c.Next()
-			if len(c.Errors) > 0 && !c.Writer.Written() {
-				c.Status(http.StatusPaymentRequired)
-			}
-		})
-		flight := lockmw.Flight{Retain: time.Minute, Crash: lockmw.Uncertain}
-		engine.POST("/", ginlock.Idempotent(locks, keyfunc.Header("X-User"), flight, ginlock.WithKeysOfEverybody()), func(c *gin.Context) {
-			if runs++; runs > 1 {
-				c.String(http.StatusCreated, "paid")
-				return
-			}
-			err := locks.WithLock(c.Request.Context(), "order", lockmw.Policy{}, func(context.Context) error { return nil })
-			_ = c.Error(fmt.Errorf("the order: %w", err))
-			if tc.also != nil {
-				_ = c.Error(tc.also)
-			}
-		})
-		if w := sendAs(engine, "ann", "/", ""); w.Code != http.StatusPaymentRequired {
-			t.Errorf("%s: the first answer is %d %q, want that of middleware in front", name, w.Code, w.Body)
-		}
-		status, text, _ := strings.Cut(tc.second, " ")
-		if w := sendAs(engine, "ann", "/", ""); fmt.Sprint(w.Code) != status || !strings.Contains(w.Body.String(), text) {
-			t.Errorf("%s: the second answer is %d %q, want %s", name, w.Code, w.Body, tc.second)
-		}
-	}
-}
-
 // A lock in front of Idempotent is told, once for each route. Behind it a lock is right.
 func TestLockInFrontOfIdempotentIsTold(t *testing.T) {
 	var log testenv.Journal

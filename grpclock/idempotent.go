@@ -72,9 +72,9 @@ type IdempotentRule = rpcdoor.IdempotentRule
 // you decide otherwise.
 //
 // A result that is not kept is for its own call alone, and the next call runs the handler. The refusal of a lock inside
-// this interceptor is never kept, whatever an error handler makes of it. Neither is the *lockmw.AcquireError of a lock
-// that the handler takes itself and does not get, wrapped or not, unless another error is joined to it or the handler
-// was told to stop. Neither is a result for which lockmw.NotAnAnswer was called.
+// this interceptor is never kept, whatever an error handler makes of it. Neither is a result for which
+// lockmw.NotAnAnswer was called. Call it where the handler takes a lock itself and does not get it, if nothing was done
+// before: with lockmw.Uncertain, the error is kept otherwise.
 //
 // Nobody knows what was done after a panic, if a lock inside this interceptor was lost, if the handler fails after it
 // was told to stop, and if its error Is lockmw.ErrLost, lockmw.ErrMaxHold or lockmw.ErrUncertain. Then nothing is kept,

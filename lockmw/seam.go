@@ -70,7 +70,7 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 // doorInFront is seam.DoorInFront.
 func doorInFront(ctx context.Context) bool {
 	for lease, _ := FromContext(ctx); lease != nil && !lease.forAnswer; lease = lease.outer {
-		if lease.ofDoor && lease.policy.Mode == Exclusive && lease.policy.Permits == 0 {
+		if lease.ofDoor && lease.policy.Mode == Exclusive && lease.policy.Permits <= 1 {
 			return true
 		}
 	}

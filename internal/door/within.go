@@ -3,7 +3,6 @@ package door
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/lockmw"
@@ -20,34 +19,14 @@ func Doubt(ctx context.Context) {
 	}
 }
 
-// TellError says what follows from the error of a handler, nil or not, as lockmw.Do does of its function's: whether nobody knows what was done, or
-// nothing was done because a lock that the handler takes itself was not acquired. That counts only while the handler was not told to stop: behind that, a
-// wait for a lock ends as well, and the handler may have been in the middle of its work.
-func TellError(ctx context.Context, err error) {
-	switch {
-	case errors.Is(err, lockmw.ErrUncertain):
+// DoubtError says what follows from the error of a handler, nil or not, as lockmw.Do does of its function's.
+func DoubtError(ctx context.Context, err error) {
+	if errors.Is(err, lockmw.ErrUncertain) {
 		lockmw.MarkUncertain(ctx)
-	case wasStopped(err):
+	}
+	if wasStopped(err) {
 		Doubt(ctx)
-	case isRefusal(err) && !IsStopped(ctx):
-		lockmw.NotAnAnswer(ctx)
 	}
-}
-
-// isRefusal reports whether err says that a lock was not acquired, and nothing else: beside another error, that one may tell of work that was done.
-func isRefusal(err error) bool {
-	switch is := err.(type) { //nolint:errorlint // it goes through all that err wraps
-	case *lockmw.AcquireError:
-		return true
-	case interface{ Unwrap() []error }:
-		all := is.Unwrap()
-		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !isRefusal(err) })
-	case interface{ Unwrap() error }:
-		return isRefusal(is.Unwrap())
-	case recorded:
-		return isRefusal(is.err)
-	}
-	return false
 }
 
 // IsDoubted reports whether one of these was said of the work.

@@ -16,9 +16,10 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// What the next call is told, when a handler has returned an error and the door has said what follows from it.
+// What the next call is told, when a handler has returned an error and the door has said what follows from it. The refusal of a lock that the handler has
+// asked for itself does not say that it had done nothing before.
 func TestWhatFollowsFromTheErrorOfAHandler(t *testing.T) {
-	const kept, again, uncertain = "kept", "again", "uncertain"
+	const kept, uncertain = "kept", "uncertain"
 	refused := &lockmw.AcquireError{Key: "order", Err: lockmw.ErrNotAcquired}
 	at := func(reason error) error {
 		return &lockmw.AcquireError{Err: fmt.Errorf("%w: %w", lockmw.ErrNotAcquired, reason)}
@@ -31,11 +32,11 @@ func TestWhatFollowsFromTheErrorOfAHandler(t *testing.T) {
 	}{
 		"none":                           {nil, false, kept},
 		"another":                        {bank, false, kept},
-		"a refusal":                      {refused, false, again},
-		"a refusal, wrapped":             {fmt.Errorf("the order: %w", refused), false, again},
-		"a refusal, as it is recorded":   {fmt.Errorf("the order: %w", door.Recorded(refused)), false, again},
-		"a refusal at a deadline":        {at(context.DeadlineExceeded), false, again},
-		"two refusals":                   {errors.Join(refused, fmt.Errorf("the order: %w", refused)), false, again},
+		"a refusal":                      {refused, false, kept},
+		"a refusal, wrapped":             {fmt.Errorf("the order: %w", refused), false, kept},
+		"a refusal, as it is recorded":   {fmt.Errorf("the order: %w", door.Recorded(refused)), false, kept},
+		"a refusal at a deadline":        {at(context.DeadlineExceeded), false, kept},
+		"two refusals":                   {errors.Join(refused, fmt.Errorf("the order: %w", refused)), false, kept},
 		"a refusal beside another":       {errors.Join(refused, bank), false, kept},
 		"another beside a refusal":       {fmt.Errorf("%w: %w", bank, refused), false, kept},
 		"a refusal after the end":        {refused, true, kept}, // which a door doubts, if it is an error
@@ -58,7 +59,7 @@ func TestWhatFollowsFromTheErrorOfAHandler(t *testing.T) {
 				if tc.stop {
 					end(lockmw.ErrMaxHold)
 				}
-				door.TellError(ctx, tc.err)
+				door.DoubtError(ctx, tc.err)
 				return "", nil
 			})
 			return err
@@ -73,7 +74,7 @@ func TestWhatFollowsFromTheErrorOfAHandler(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s: the second call: %v", name, err)
 		case runs > 1:
-			got = again
+			got = "that of the work, which was done again"
 		}
 		if got != tc.want {
 			t.Errorf("%s: the answer is %s, want %s", name, got, tc.want)
@@ -131,9 +132,10 @@ func TestLockInFrontIsTold(t *testing.T) {
 		"a reader's":             {[]layer{byDoor(one, lockmw.Policy{Mode: lockmw.Shared})}, 0},
 		"a reader's of two keys": {[]layer{byDoor(two, lockmw.Policy{Mode: lockmw.Shared})}, 0},
 		"a permit":               {[]layer{permit}, 0},
+		"the only permit":        {[]layer{byDoor(one, lockmw.Policy{Permits: 1})}, 1},
 		"a lock and a permit":    {[]layer{lock, permit}, 1},
 		"a permit and a lock":    {[]layer{permit, lock}, 1},
-		"a lock and Do":          {[]layer{lock, byDo}, 0}, // a second request waits for Do
+		"a lock and Do":          {[]layer{lock, byDo}, 0}, // it is in front of Do, which answers as well
 		"Do and a lock":          {[]layer{byDo, lock}, 1},
 		"a lock of the program":  {[]layer{byProgram}, 0},
 	} {

@@ -60,7 +60,7 @@ func (d *Idempotent[C, R]) runHeld(c C, response R, v *view[C], held *httpdoor.B
 	defer d.version.PutBack(c, response, d.version.Below(response))
 	if err = next(c); err != nil {
 		if !held.Written() {
-			door.TellError(v.Inner().Context(), err)
+			door.DoubtError(v.Inner().Context(), err)
 		}
 		d.version.Render(c, err)
 	}

@@ -133,7 +133,7 @@ func (i *Once) Answer(c Call, rule *MethodRule, message any, run func(ctx contex
 // toKeep returns what is kept of what a handler has made. Of what does not tell whether the work was done, nothing is: it is for the handler's own
 // client.
 func (i *Once) toKeep(ctx context.Context, c Call, rule *MethodRule, made Made) Answer {
-	door.TellError(ctx, made.Err)
+	door.DoubtError(ctx, made.Err)
 	if made.Err != nil && door.IsStopped(ctx) { // in the middle
 		door.Doubt(ctx)
 	}

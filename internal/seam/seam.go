@@ -73,7 +73,7 @@ var Outer func(lease any) any
 // TakenByDoor notes that a door has taken lease, a *lockmw.Lease, for the handler behind it. Nobody must have the lease yet.
 var TakenByDoor func(lease any)
 
-// DoorInFront reports whether ctx is that of work under a lock that a door has taken for one request alone: not for readers, nor with permits. It does
+// DoorInFront reports whether ctx is that of work under a lock that a door has taken for one request alone: not for readers, nor with several permits. It does
 // not look further than the work of a lockmw.Do.
 var DoorInFront func(ctx context.Context) bool
 

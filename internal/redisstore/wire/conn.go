@@ -361,11 +361,10 @@ func (k *conn) handOut() (handed bool, err error) {
 
 // broke gives up a connection whose end was found. The caller holds the pool's mutex.
 func (k *conn) broke(err error) {
-	if k.doubtful() { // it may have ended with the one before
-		k.fail(err)
+	k.fail(err)
+	if k.proven.Before(k.pool.broke) { // it may have ended with the one before
 		return
 	}
-	k.fail(err)
 	k.pool.broke = time.Now()
 	k.pool.doubt(k.pool.broke, err)
 }

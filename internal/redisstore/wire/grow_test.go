@@ -98,27 +98,36 @@ func dialsWhile(t *testing.T, s *server) (p *Pool, called <-chan error, goOn fun
 // A connection that is made when the server ends all of them has ended, too, and nobody sees it. The calls that were on the others
 // are tried once more, and would fail once more over it.
 func TestADialWhileAnotherConnectionEnds(t *testing.T) {
-	s := newServer(t)
-	p, called, goOn, n := dialsWhile(t, s)
-	s.does(echo)
-	s.cut()
-	if err := await.Receive(t, "the call's end", called); err == nil {
-		t.Error("there is a reply")
-	}
-	again := make(chan struct{})
-	go func() {
-		defer close(again)
-		s.answered(p, "once more")
-	}()
-	await.Until(t, "it waits for a connection", func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.waiting.n == 1
-	})
-	goOn()
-	await.Receive(t, "the reply", again)
-	if n := n.Load(); n != 3 {
-		t.Errorf("there were %d dials, want 3", n)
+	for name, hung := range map[string]bool{"at once": false, "after it has hung": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			p, called, goOn, n := dialsWhile(t, s)
+			if hung {
+				p.mu.Lock()
+				p.doubt(time.Now(), net.ErrClosed) // as doubtOthers does
+				p.mu.Unlock()
+			}
+			s.does(echo)
+			s.cut()
+			if err := await.Receive(t, "the call's end", called); err == nil {
+				t.Error("there is a reply")
+			}
+			again := make(chan struct{})
+			go func() {
+				defer close(again)
+				s.answered(p, "once more")
+			}()
+			await.Until(t, "it waits for a connection", func() bool {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return p.waiting.n == 1
+			})
+			goOn()
+			await.Receive(t, "the reply", again)
+			if n := n.Load(); n != 3 {
+				t.Errorf("there were %d dials, want 3", n)
+			}
+		})
 	}
 }
 

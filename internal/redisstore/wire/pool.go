@@ -416,8 +416,10 @@ func (p *Pool) lightest(k *conn, now time.Time) *conn {
 }
 
 // hangsAfter is how long replies are missing until their connection counts as one that
-// hangs. The caller holds mu.
-func (p *Pool) hangsAfter() time.Duration { return max(hangsLeast, 2*p.dialTook) }
+// hangs: before it is given up, also where dials take long. The caller holds mu.
+func (p *Pool) hangsAfter() time.Duration {
+	return max(hangsLeast, min(2*p.dialTook, p.options.Silence/2))
+}
 
 // Open returns how many calls have no outcome, including those whose callers have left
 // until Late has returned.

@@ -1,9 +1,7 @@
 package echotest
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -136,38 +134,6 @@ func (v Version[C]) errorThatTellsOfALossIsUncertain(t *testing.T) {
 		status, text, _ := strings.Cut(tc.want, " ")
 		if strconv.Itoa(second.Code) != status || !strings.Contains(second.Body.String(), text) || runs != 1 {
 			t.Errorf("%s: the second answer is %d %q, want %s; %d runs", name, second.Code, second.Body, tc.want, runs)
-		}
-	}
-}
-
-// refusalThatAHandlerReturnsIsNoAnswer: a handler that takes a lock itself, and does not get it, has done nothing, whatever Echo makes of its error. Beside
-// another error it may have.
-func (v Version[C]) refusalThatAHandlerReturnsIsNoAnswer(t *testing.T) {
-	for name, tc := range map[string]struct {
-		returns func(refused error) error
-		status  int
-		kept    bool
-	}{
-		"bare":      {func(refused error) error { return refused }, http.StatusInternalServerError, false},
-		"wrapped":   {func(refused error) error { return fmt.Errorf("the order: %w", refused) }, http.StatusInternalServerError, false},
-		"as Echo's": {func(refused error) error { return v.Error(http.StatusGone, "busy", refused) }, http.StatusGone, false},
-		"beside another error": {func(refused error) error {
-			return errors.Join(errors.New("the bank does not answer"), refused)
-		}, http.StatusInternalServerError, true},
-	} {
-		locks, client := testenv.Locker(t)
-		occupy(client)
-		e, runs := v.New(false), 0
-		flight := lockmw.Flight{Retain: time.Minute, Crash: lockmw.Uncertain}
-		e.Route(http.MethodPost, "/", func(c C) error {
-			if runs++; runs > 1 {
-				return c.String(http.StatusCreated, "paid")
-			}
-			return tc.returns(locks.WithLock(c.Request().Context(), "k", lockmw.Policy{}, func(context.Context) error { return nil }))
-		}, v.Once(locks, keyfunc.Header("X-User"), flight, v.WithKeysOfEverybody()))
-		want := map[bool]int{false: http.StatusCreated, true: tc.status}[tc.kept]
-		if first, second := sendAs(e, "ann", "/"), sendAs(e, "ann", "/"); first.Code != tc.status || second.Code != want {
-			t.Errorf("%s: the answers are %d %q and %d %q, want %d and %d", name, first.Code, first.Body, second.Code, second.Body, tc.status, want)
 		}
 	}
 }

@@ -47,7 +47,6 @@ func (v Version[C]) cases() []test {
 		{"AnswerOfAnIdempotentHandlerPassesEchosWriter", v.answerOfAnIdempotentHandlerPassesEchosWriter},
 		{"UnknownPathOfAnIdempotentIsEchos", v.unknownPathOfAnIdempotentIsEchos},
 		{"ErrorThatTellsOfALossIsUncertain", v.errorThatTellsOfALossIsUncertain},
-		{"RefusalThatAHandlerReturnsIsNoAnswer", v.refusalThatAHandlerReturnsIsNoAnswer},
 		{"LockInFrontOfIdempotentIsTold", v.lockInFrontOfIdempotentIsTold},
 
 		// params.go

@@ -175,24 +175,6 @@ func (b brokenOnce) handled(outer, work context.Context, req any, handler grpc.U
 				lockmw.MarkUncertain(work)
 			}
 		}()
-	case "takes a handler's refusal for an answer":
-		reply, err := handler(work, req)
-		if errors.As(err, new(*lockmw.AcquireError)) {
-			err = status.Error(status.Code(err), "busy")
-		}
-		return reply, err
-	case "doubts a handler's refusal":
-		reply, err := handler(work, req)
-		if errors.As(err, new(*lockmw.AcquireError)) {
-			lockmw.MarkUncertain(work)
-		}
-		return reply, err
-	case "takes every error for a refusal":
-		reply, err := handler(work, req)
-		if err != nil {
-			lockmw.NotAnAnswer(work)
-		}
-		return reply, err
 	case "keeps panics":
 		returned := false
 		defer func() {

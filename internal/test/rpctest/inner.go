@@ -2,7 +2,6 @@ package rpctest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -214,73 +213,4 @@ func nothingWasDoneCountsAfterTheEnd(e *env) {
 	})}, uncertain)
 	e.wantRefusal(p.call(), codes.Internal, lockmw.CodeLost)
 	p.wantUncertain()
-}
-
-// An ownStatus is what a handler makes of errors for its client, whom it shows none of them.
-type ownStatus struct {
-	code codes.Code
-	of   []error
-}
-
-func (s ownStatus) Error() string              { return "as you say" }
-func (s ownStatus) Unwrap() []error            { return s.of }
-func (s ownStatus) GRPCStatus() *status.Status { return status.New(s.code, s.Error()) }
-
-// refused is the refusal of the usual lock, for a handler that takes that lock itself while somebody else has it.
-func (e *env) refused(ctx context.Context, wait time.Duration) error {
-	return e.Locks.WithLock(ctx, lockKey, lockmw.Policy{Wait: wait}, func(context.Context) error {
-		return errors.New("the lock was free")
-	})
-}
-
-// refusalThatTheHandlerReturnsIsNoAnswer: a handler that takes a lock itself, and does not get it, has done nothing. Its own client hears what it returns,
-// with any code, and the next call does the work.
-func refusalThatTheHandlerReturnsIsNoAnswer(e *env) {
-	lease := e.hold()
-	defer e.Release(lease)
-	for name, tc := range map[string]struct {
-		pay  func(ctx context.Context) error
-		code codes.Code
-	}{
-		"bare":    {func(ctx context.Context) error { return e.refused(ctx, 0) }, codes.Unknown},
-		"waited":  {func(ctx context.Context) error { return e.refused(ctx, time.Millisecond) }, codes.Unknown},
-		"wrapped": {func(ctx context.Context) error { return fmt.Errorf("the order: %w", e.refused(ctx, 0)) }, codes.Unknown},
-		"both":    {func(ctx context.Context) error { return errors.Join(e.refused(ctx, 0), e.refused(ctx, 0)) }, codes.Unknown},
-		"deadline": {func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
-			defer cancel()
-			return e.refused(ctx, e.Patience)
-		}, codes.DeadlineExceeded},
-		"outage": {func(ctx context.Context) error { return ownStatus{codes.Unavailable, []error{e.refused(ctx, 0)}} }, codes.Unavailable},
-		"answer": {func(ctx context.Context) error {
-			return ownStatus{codes.FailedPrecondition, []error{e.refused(ctx, 0)}}
-		}, codes.FailedPrecondition},
-	} {
-		for _, crash := range []lockmw.Crash{lockmw.RunAgain, lockmw.Uncertain} {
-			p := e.servePayment(fmt.Sprint(name, crash), &shop{pay: e.onlyAtFirst(tc.pay)}, func(f *lockmw.Flight) { f.Crash = crash })
-			e.wantOwn(p.call(), tc.code)
-			e.WantRuns(1)
-			e.wantKnown()
-			p.wantDoneOnce()
-		}
-	}
-}
-
-// errorBesideARefusalCounts: beside another error, the refusal of a lock does not say that nothing was done, and neither does one by which the wait of a
-// handler has ended that was told to stop.
-func errorBesideARefusalCounts(e *env) {
-	lease := e.hold()
-	defer e.Release(lease)
-	beside := e.servePayment("beside", &shop{pay: func(ctx context.Context, _ *testpb.Order) error {
-		return ownStatus{codes.Unavailable, []error{errors.New("the bank does not answer"), e.refused(ctx, 0)}}
-	}}, uncertain)
-	first := beside.call()
-	e.wantOwn(first, codes.Unavailable)
-	e.wantReplayed(beside.call(), first)
-	e.WantRuns(1)
-	stopped := e.servePayment("stopped", &shop{pay: e.onlyAtFirst(func(ctx context.Context) error {
-		return ownStatus{codes.Aborted, []error{e.refused(ctx, e.Patience)}}
-	})}, uncertain, func(f *lockmw.Flight) { f.Policy.MaxHold = 5 * soon })
-	e.wantOwn(stopped.call(), codes.Aborted)
-	stopped.wantUncertain()
 }

@@ -147,8 +147,6 @@ var cases = []doorCase{
 	{name: "LostInnerLockIsUncertain", check: lostInnerLockIsUncertain},
 	{name: "InnerMaxHoldIsUncertain", check: innerMaxHoldIsUncertain},
 	{name: "NothingWasDoneCountsAfterTheEnd", check: nothingWasDoneCountsAfterTheEnd},
-	{name: "RefusalThatTheHandlerReturnsIsNoAnswer", check: refusalThatTheHandlerReturnsIsNoAnswer},
-	{name: "ErrorBesideARefusalCounts", check: errorBesideARefusalCounts},
 }
 
 // Run runs the suite: a case against an embedded Redis, and where it can against a real
