@@ -82,6 +82,9 @@ func TestSuspendedMachineLosesTheLeaseWithoutRedis(t *testing.T) {
 func TestNoWorkBeginsUnderALockThatIsOver(t *testing.T) {
 	lease := leaseFor(t, Policy{TTL: time.Minute})
 	c := newCall(context.Background(), lease.locker, "k", Flight{Policy: Policy{TTL: time.Minute}, Retain: time.Hour, Crash: Uncertain})
+	if leads, err := c.join(); !leads || err != nil {
+		t.Fatalf("join = %v, %v", leads, err)
+	}
 	lease.mu.Lock()
 	lease.tenure().grant.since.wall -= int64(2 * time.Minute)
 	lease.mu.Unlock()
