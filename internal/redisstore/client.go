@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // The Store's own client of go-redis, made from the user's: with the user's addresses and credentials, and with time limits
@@ -189,10 +188,3 @@ func bounded(d time.Duration) time.Duration {
 
 // failoverAddr is what go-redis has for an address behind Sentinels.
 const failoverAddr = "FailoverClient"
-
-// noMaintNotifications keeps a client from asking for pushed notifications, which
-// come with protocol 3 only. go-redis writes into the user's configuration when
-// their client connects, so it must not even be read.
-func noMaintNotifications() *maintnotifications.Config {
-	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-}

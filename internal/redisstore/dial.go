@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/lockmw/kit/internal/store"
 )
@@ -389,6 +390,13 @@ func (d *dialer) heard(addr string) {
 			p.Heard()
 		}
 	}
+}
+
+// noMaintNotifications keeps a client from asking for pushed notifications, which
+// come with protocol 3 only. go-redis writes into the user's configuration when
+// their client connects, so it must not even be read.
+func noMaintNotifications() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
 // defaultDialer is the code of the Dialer that go-redis sets where the user gave

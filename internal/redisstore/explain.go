@@ -116,6 +116,15 @@ func explained(err error, code, text string) error {
 	return &explanation{means, err}
 }
 
+// sentinelsSaid is an error of go-redis's for Sentinels of which none names a master.
+func sentinelsSaid(err error) error {
+	means := "no Sentinel names the master"
+	if errors.Is(err, redis.Nil) {
+		means = "a Sentinel does not know the client's MasterName" // redis: nil
+	}
+	return &explanation{means, err}
+}
+
 // otherData adds to a refusal of a script the Redis keys that hold other data than
 // a lock's, of those that the command c is about. Redis says in which line of the
 // script that was, and the line says which key it uses. Other errors stay as they are.

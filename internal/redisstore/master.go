@@ -169,15 +169,6 @@ func dialled(err error) net.Addr {
 // ofSentinels reports whether err is go-redis's for Sentinels of which none names a master: nothing was dialled then.
 func ofSentinels(err error) bool { return strings.Contains(err.Error(), "sentinels") }
 
-// sentinelsSaid is an error of go-redis's for Sentinels of which none names a master.
-func sentinelsSaid(err error) error {
-	means := "no Sentinel names the master"
-	if errors.Is(err, redis.Nil) {
-		means = "a Sentinel does not know the client's MasterName" // redis: nil
-	}
-	return &explanation{means, err}
-}
-
 // last returns what remember has noted, unless another master was named since.
 func (m *master) last() (known net.Addr, host string, bare bool) {
 	m.mu.Lock()
