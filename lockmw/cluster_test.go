@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +61,106 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	// clean-up of what it left.
 	if late := last.Sub(up); late > 10*time.Second {
 		t.Errorf("the last error came %v after a master was up", late)
+	}
+}
+
+// The replica of a Cluster's node takes its master's place, as an operator has it before a node is stopped, while locks are held
+// and waited for: nothing is lost. Then the new master is killed, and the former one takes its place again, as an operator has it
+// where the others do not agree that it is gone. What it had received is kept.
+func TestClusterFailoverUnderLoad(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	c := redistest.Cluster(t)
+	const key = "contended"
+	master, err := c.Owner(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := c.Replica(t, master)
+	lockers := []*lockmw.Locker{testenv.Open(t, c.Client(t)), testenv.Open(t, c.Client(t))}
+	long := lockmw.Policy{TTL: 30 * time.Second, Wait: time.Minute} // which a machine that stands still does not use up
+	held := mustAcquire(t, lockers[0], sameSlot(t, c.Client(t), key), long)
+	waiting := lineUp(t, lockers[1], held.Key(), lockmw.Policy{TTL: 30 * time.Second, Retries: lockmw.Forever}, 2) // through any outage
+
+	ld := startLoad(lockers, 3, []string{key}, lockmw.Policy{TTL: 5 * time.Second, Wait: 10 * time.Second})
+	ld.more(t, 100)
+	began := time.Now()
+	failOver(t, replica)
+	ld.more(t, 100)
+	ld.end(t)
+	t.Logf("the longest time without a turn was %v", ld.longestGap(began))
+	if n := ld.overlaps(t); n > 0 {
+		t.Errorf("%d holds overlap", n)
+	}
+	for _, m := range ld.mishaps {
+		if errors.Is(m.err, lockmw.ErrLost) {
+			t.Errorf("a lock was lost: %v", m.err)
+		}
+	}
+	wantRenewed(t, lockers[0], held)
+
+	former := master.Client(t)
+	await.Until(t, "the former master follows the new one", func() bool {
+		return strings.Contains(former.Info(context.Background(), "replication").Val(), "master_link_status:up")
+	})
+	catchUp(t, replica, "{"+key+"}:last")
+	replica.Kill()
+	failOver(t, master, "TAKEOVER")
+	up := time.Now()
+	wantRenewed(t, lockers[0], held)
+	const soon = 2 * time.Second
+	took := time.Since(up)
+	t.Logf("a held lock was renewed %v after a master was there", took)
+	if took > soon+3*time.Second+machine.Between(up, time.Now()) { // a slow machine
+		t.Errorf("a held lock was renewed after %v, want %v", took, soon)
+	}
+	mustRelease(t, held)
+	last := held.Fence()
+	for range cap(waiting) {
+		next := await.Receive(t, "the turn of one who has waited", waiting)
+		if next == nil {
+			return // it was said why
+		}
+		if next.Fence() <= last {
+			t.Errorf("fence %d after %d", next.Fence(), last)
+		}
+		last = next.Fence()
+		mustRelease(t, next)
+	}
+	mustRelease(t, mustAcquire(t, lockers[0], key, long))
+}
+
+// failOver has a replica of a Cluster take its master's place.
+func failOver(t *testing.T, replica *redistest.Server, how ...any) {
+	t.Helper()
+	const givenUp = 6 * time.Second // Redis gives up one that has lasted for five
+	var asked time.Time
+	await.Until(t, "the replica is the master", func() bool {
+		if time.Since(asked) > givenUp {
+			asked = time.Now()
+			command(t, replica, append([]any{"CLUSTER", "FAILOVER"}, how...)...)
+		}
+		return isMaster(t, replica)
+	})
+}
+
+func isMaster(t *testing.T, s *redistest.Server) bool {
+	t.Helper()
+	client := redis.NewClient(redistest.Options(s.Addr()))
+	defer client.Close()
+	return strings.Contains(client.Info(t.Context(), "replication").Val(), "role:master")
+}
+
+// wantRenewed has a lock that is held renewed.
+func wantRenewed(t *testing.T, l *lockmw.Locker, held *lockmw.Lease) {
+	t.Helper()
+	before := held.ValidUntil()
+	await.Until(t, "the lock that is held is renewed", func() bool {
+		lockmw.RenewAll(l)
+		return held.ValidUntil().After(before) || !held.Valid()
+	})
+	if !held.Valid() {
+		t.Errorf("the lock that is held was lost: %v", context.Cause(held.Context()))
 	}
 }
 

@@ -62,10 +62,7 @@ func (a *address) replace(t *testing.T, way func(*testing.T, *address)) (since t
 	t.Helper()
 	way(t, a)
 	a.master, a.replica = a.replica, a.master
-	client := a.master.Client(t)
-	await.Until(t, "the replica is the master", func() bool {
-		return strings.Contains(client.Info(context.Background(), "replication").Val(), "role:master")
-	})
+	await.Until(t, "the replica is the master", func() bool { return isMaster(t, a.master) })
 	a.LeadTo(a.master.Addr())
 	since = time.Now()
 	old := a.replica.Client(t)
@@ -73,6 +70,18 @@ func (a *address) replace(t *testing.T, way func(*testing.T, *address)) (since t
 		return strings.Contains(old.Info(context.Background(), "replication").Val(), "master_link_status:up")
 	})
 	return since
+}
+
+// catchUp returns when a master's replica has all that the master has. It writes a key.
+func catchUp(t *testing.T, master *redistest.Server, key string) {
+	t.Helper()
+	conn := master.Client(t).Conn() // WAIT is about what its connection wrote
+	defer conn.Close()
+	ctx := context.Background()
+	if err := conn.Set(ctx, key, "", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the replica has all", func() bool { return conn.Do(ctx, "WAIT", 1, 300).Val() == int64(1) })
 }
 
 // Whatever a Locker that has rested asks first, it is answered by the new master; a lease is
@@ -138,18 +147,98 @@ func TestANewMasterBehindOneAddressAnswersTheFirstCommand(t *testing.T) {
 					l := testenv.Open(t, a.client(t), opts...)
 					all[what] = rests{l, mustAcquire(t, l, what, free)}
 				}
-				conn := a.master.Client(t).Conn()
-				defer conn.Close()
-				if err := conn.Set(ctx, "last", "", 0).Err(); err != nil { // behind the locks
-					t.Fatal(err)
-				}
-				conn.Do(ctx, "WAIT", 1, 0)
+				catchUp(t, a.master, "last")
 				a.replace(t, way)
 				for what, ask := range asks {
 					t.Run(what, func(t *testing.T) { ask(t, all[what].Locker, all[what].held) })
 				}
 			})
 		}
+	}
+}
+
+// waysToRefuse have an old master refuse what it is asked, by the word that they are listed under,
+// for longer than a test takes. It keeps its connections. next is the new master.
+var waysToRefuse = map[string]func(t *testing.T, old, next *redistest.Server){
+	"MASTERDOWN": func(t *testing.T, old, _ *redistest.Server) { // it follows one that is gone, and may not answer from what it has
+		t.Helper()
+		command(t, old, "CONFIG", "SET", "replica-serve-stale-data", "no")
+		command(t, old, "REPLICAOF", "127.0.0.1", "1")
+	},
+	"LOADING": func(t *testing.T, old, next *redistest.Server) { // it follows the new one, whose data it loads, a millisecond for each key
+		t.Helper()
+		host, port, _ := net.SplitHostPort(next.Addr())
+		command(t, next, "EVAL", fillers, 0)
+		command(t, next, "CONFIG", "SET", "rdbcompression", "no")
+		command(t, next, "DEBUG", "CHANGE-REPL-ID") // otherwise it would be sent only what it lacks
+		slowToLoad(t, old)
+		command(t, old, "REPLICAOF", host, port)
+	},
+}
+
+// refuse has the replica be the master behind the address, and the old one refuse by that word.
+func (a *address) refuse(t *testing.T, word string) {
+	t.Helper()
+	catchUp(t, a.master, "last")
+	command(t, a.replica, "REPLICAOF", "NO", "ONE")
+	waysToRefuse[word](t, a.master, a.replica)
+	a.master, a.replica = a.replica, a.master
+	old := a.replica.Client(t)
+	await.Until(t, "the old master says "+word, func() bool {
+		return redis.HasErrorPrefix(old.Get(context.Background(), "last").Err(), word)
+	})
+	a.LeadTo(a.master.Addr())
+}
+
+// An old master may refuse otherwise than by READONLY, as one that has lost its own master does, or one
+// that loads what the new one has sent. The new one behind the address answers then, too.
+func TestANewMasterAnswersWhateverTheOldOneRefusesBy(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	const soon = 2 * time.Second
+	ctx := context.Background()
+	long := lockmw.Policy{TTL: time.Minute}
+	asks := map[string]func(t *testing.T, l *lockmw.Locker, held *lockmw.Lease){
+		"a mutex": func(t *testing.T, l *lockmw.Locker, _ *lockmw.Lease) {
+			t.Helper()
+			mustRelease(t, mustAcquire(t, l, "free", long))
+		},
+		"a reader": func(t *testing.T, l *lockmw.Locker, _ *lockmw.Lease) {
+			t.Helper()
+			mustRelease(t, mustAcquire(t, l, "read", lockmw.Policy{TTL: time.Minute, Mode: lockmw.Shared}))
+		},
+		"a renewal": func(t *testing.T, l *lockmw.Locker, held *lockmw.Lease) {
+			t.Helper()
+			wantRenewed(t, l, held)
+		},
+		"a release": func(t *testing.T, _ *lockmw.Locker, held *lockmw.Lease) { t.Helper(); mustRelease(t, held) },
+		"a ping": func(t *testing.T, l *lockmw.Locker, _ *lockmw.Lease) {
+			t.Helper()
+			if err := l.Ping(ctx); err != nil {
+				t.Error(err)
+			}
+		},
+	}
+	for word := range waysToRefuse {
+		t.Run(word, func(t *testing.T) {
+			t.Parallel()
+			a := oneAddress(t)
+			lockers, leases := make(map[string]*lockmw.Locker), make(map[string]*lockmw.Lease)
+			for what := range asks { // each with connections of its own: the first question leaves the old master
+				lockers[what] = testenv.Open(t, a.client(t))
+				leases[what] = mustAcquire(t, lockers[what], what, long)
+			}
+			a.refuse(t, word)
+			for what, ask := range asks {
+				t.Run(what, func(t *testing.T) {
+					began := time.Now()
+					ask(t, lockers[what], leases[what])
+					if took := time.Since(began); took > soon+machine.Between(began, time.Now())+time.Second {
+						t.Errorf("answered after %v, want %v", took, soon)
+					}
+				})
+			}
+		})
 	}
 }
 

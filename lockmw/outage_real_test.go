@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -142,6 +143,14 @@ func TestARefusalDoesNotFailOpen(t *testing.T) {
 	for name, refuse := range map[string]func(t *testing.T, s *redistest.Server) (ended func()){
 		"READONLY": func(t *testing.T, s *redistest.Server) func() {
 			t.Helper()
+			if err := s.Client(t).ReplicaOf(context.Background(), "127.0.0.1", "1").Err(); err != nil {
+				t.Fatal(err)
+			}
+			return func() {}
+		},
+		"MASTERDOWN": func(t *testing.T, s *redistest.Server) func() { // a replica that has lost its master, and may not answer from what it has
+			t.Helper()
+			config(t, s.Client(t), "replica-serve-stale-data", "no")
 			if err := s.Client(t).ReplicaOf(context.Background(), "127.0.0.1", "1").Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -378,6 +387,72 @@ func TestFailOpenWhileARealRedisIsAway(t *testing.T) {
 			}
 		}
 	}
+}
+
+// fillers is a script that makes 20,000 keys, and slowToLoad has a server load each of them in a millisecond, and look after
+// its clients all the time, from when it is asked to load until there is no delay.
+const fillers = `for i = 1, 20000 do redis.call('SET', 'filler:' .. i, string.rep('x', 100)) end return 1`
+
+func slowToLoad(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	command(t, s, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
+	command(t, s, "CONFIG", "SET", "key-load-delay", "1000")
+}
+
+// reload has a server load its own data again, and returns when it refuses everything for that by LOADING. loaded ends that,
+// and returns when it serves.
+func reload(t *testing.T, s *redistest.Server) (loaded func()) {
+	t.Helper()
+	command(t, s, "EVAL", fillers, 0)
+	command(t, s, "CONFIG", "SET", "rdbcompression", "no") // otherwise it would seldom look after its clients
+	slowToLoad(t, s)
+	loader := s.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = -1, -1 })
+	ended := make(chan error, 1)
+	go func() { ended <- loader.Do(context.Background(), "DEBUG", "RELOAD").Err() }()
+	raw := s.Client(t)
+	await.Until(t, "the server loads", func() bool {
+		return redis.HasErrorPrefix(raw.Get(context.Background(), "filler:1").Err(), "LOADING")
+	})
+	return func() {
+		t.Helper()
+		command(t, s, "CONFIG", "SET", "key-load-delay", "0")
+		if err := await.Receive(t, "the end of the load", ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A Redis that loads its data, as behind a restart, counts as away: calls are refused at once and are told why, or
+// run without the lock where their policy says so, and those that wait go on waiting. When it has loaded, everything works
+// again, and what was held still is.
+func TestARedisThatLoadsIsAway(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	s := redistest.Real(t)
+	l := testenv.Open(t, s.Client(t))
+	held := mustAcquire(t, l, "held", lockmw.Policy{TTL: time.Minute})
+	loaded := reload(t, s)
+	open := lockmw.Policy{FailOpen: true, Wait: time.Minute}
+	after, _, err := took(l, "k", lockmw.Policy{})
+	refusal, ok := lockmw.RefusalOf(err)
+	if !ok || refusal.Code != lockmw.CodeBackendUnavailable || refusal.Status != http.StatusServiceUnavailable || after > refusedWithin {
+		t.Errorf("refused after %v by %v (%+v), want %s within %v", after, err, refusal, lockmw.CodeBackendUnavailable, refusedWithin)
+	}
+	wantUnavailable(t, l, lockmw.Policy{}, 0, refusedWithin, "LOADING")
+	wantOpen(t, l, open, 0, openWithin)
+	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "LOADING") {
+		t.Errorf("Ping = %v, want that the server loads", err)
+	}
+	waiting := lineUp(t, l, "waits", lockmw.Policy{TTL: time.Minute, Retries: lockmw.Forever}, 1)
+	loaded()
+	back := time.Now()
+	wantLocked(t, l, open, backWithin)
+	t.Logf("locked %v after it has loaded", time.Since(back))
+	if lease := await.Receive(t, "the turn of one who has waited", waiting); lease != nil {
+		mustRelease(t, lease)
+	}
+	wantRenewed(t, l, held)
+	mustRelease(t, held)
 }
 
 // crowd has n callers take a lock each, of a hundred keys, all of whom must run without

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/internal/test/testenv"
@@ -23,7 +24,15 @@ import (
 func replicated(t *testing.T) (master, replica *redistest.Server) {
 	t.Helper()
 	master, replica = redistest.Real(t), redistest.Real(t)
-	host, port, err := net.SplitHostPort(master.Addr())
+	followAt(t, replica, master, master.Addr())
+	return master, replica
+}
+
+// followAt has a server follow a master, which it reaches at addr, and returns when it confirms what the master is told.
+// Other replicas of that master must confirm nothing meanwhile.
+func followAt(t *testing.T, replica, master *redistest.Server, addr string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +55,6 @@ func replicated(t *testing.T) (master, replica *redistest.Server) {
 		}
 		return prompt == 5
 	})
-	return master, replica
 }
 
 func TestReplicasConfirmALock(t *testing.T) {
@@ -67,6 +75,65 @@ func TestReplicasConfirmALock(t *testing.T) {
 	await.Within(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") == 1 })
 	mustRelease(t, lease)
 	mustRelease(t, <-next)
+}
+
+// A lock that one of two replicas has confirmed is kept when that one takes over from a killed master, though the news had a long
+// way to it. If the other one does, it is forgotten: whoever has it then has a higher fence, and the first one learns of the loss
+// at its next renewal.
+func TestAConfirmedLockDependsOnWhichReplicaTakesOver(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	for name, kept := range map[string]bool{"one that has confirmed it": true, "one that has not": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			master, confirms, behind := redistest.Real(t), redistest.Real(t), redistest.Real(t)
+			toBehind, toConfirming := faultproxy.Start(t, master.Addr()), faultproxy.Start(t, master.Addr())
+			followAt(t, behind, master, toBehind.Addr())
+			toBehind.BlackHole(faultproxy.ToClient) // it learns of nothing more
+			followAt(t, confirms, master, toConfirming.Addr())
+			toConfirming.Delay(faultproxy.ToClient, 100*time.Millisecond)
+
+			address := faultproxy.Start(t, master.Addr())
+			acks := lockmw.WithReplicaAcks(1, 500*time.Millisecond)
+			l, other := testenv.Open(t, redistest.NewClient(t, address.Addr()), acks), testenv.Open(t, redistest.NewClient(t, address.Addr()), acks)
+			first := mustAcquire(t, l, "k", lockmw.Policy{Wait: 20 * time.Second})
+			next, remains := confirms, behind
+			if !kept {
+				next, remains = behind, confirms
+			}
+			command(t, next, "REPLICAOF", "NO", "ONE")
+			master.Kill()
+			address.LeadTo(next.Addr())
+			followAt(t, remains, next, next.Addr())
+
+			waits := lockmw.Policy{Wait: 20 * time.Second}
+			if kept {
+				wantRenewed(t, l, first)
+				asked := time.Now()
+				if _, _, err := other.Acquire(context.Background(), "k", lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) && !unanswered(err, asked) {
+					t.Errorf("another one gets %v, want that the lock is held", err)
+				}
+				mustRelease(t, first)
+			}
+			second := mustAcquire(t, other, "k", waits)
+			if second.Fence() <= first.Fence() {
+				t.Errorf("the fence of the next one is %d, want one above %d", second.Fence(), first.Fence())
+			}
+			if !kept {
+				await.Until(t, "the first one learns of the loss", func() bool {
+					lockmw.RenewAll(l)
+					return !first.Valid()
+				})
+				if err := first.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) || !errors.Is(context.Cause(first.Context()), lockmw.ErrLost) {
+					t.Errorf("Release of the first one = %v (its context ended by %v), want %v", err, context.Cause(first.Context()), lockmw.ErrLost)
+				}
+			}
+			if !second.Valid() {
+				t.Error("the second one has lost its lock, too")
+			}
+			mustRelease(t, second)
+		})
+	}
 }
 
 func TestLockThatNoReplicaConfirmsIsTakenBack(t *testing.T) {

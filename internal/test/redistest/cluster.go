@@ -16,10 +16,13 @@ const (
 	readyTogether = 30 * time.Second // for several servers to know each other, on a busy machine
 )
 
-// Shards are the masters of a Redis Cluster. They have no replicas: what a
-// killed one had is gone, while the others go on serving their slots.
+// Shards are the masters of a Redis Cluster. They have no replicas, unless a test asks for one
+// by Replica: what a killed one had is gone, while the others go on serving their slots.
 type Shards struct {
 	Nodes []*Server
+
+	opts []Option // each node's
+	ids  []string // the names that the Nodes have for each other
 }
 
 // Cluster starts a Redis Cluster of three masters for this test alone and
@@ -31,16 +34,15 @@ type Shards struct {
 func Cluster(tb testing.TB, opts ...Option) *Shards {
 	tb.Helper()
 	const masters = 3
-	c := new(Shards)
+	c := &Shards{opts: append(slices.Clone(opts), Args("--cluster-enabled", "yes", "--cluster-node-timeout", "15000",
+		"--cluster-require-full-coverage", "no", "--repl-diskless-sync", "yes"))}
 	for range masters {
-		c.Nodes = append(c.Nodes, Real(tb, append(slices.Clone(opts), Args("--cluster-enabled", "yes", "--cluster-node-timeout", "15000",
-			"--cluster-require-full-coverage", "no", "--repl-diskless-sync", "yes"))...))
+		c.Nodes = append(c.Nodes, Real(tb, c.opts...))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyTogether)
 	defer cancel()
-	var ids []string
 	for i, node := range c.Nodes {
-		ids = append(ids, fmt.Sprint(command(ctx, tb, node, "CLUSTER", "MYID")))
+		c.ids = append(c.ids, fmt.Sprint(command(ctx, tb, node, "CLUSTER", "MYID")))
 		first, last := i*slots/masters, (i+1)*slots/masters-1
 		command(ctx, tb, node, "CLUSTER", "ADDSLOTSRANGE", first, last)
 		// Before they meet, as Redis wants it: with the same epoch they would first have to agree who takes another.
@@ -59,18 +61,52 @@ func Cluster(tb testing.TB, opts ...Option) *Shards {
 			}
 			return info, whole
 		})
-		awaitSaid(ctx, tb, node, "has its links to the others", func(client *redis.Client) (string, bool) {
-			links, err := client.ClusterLinks(ctx).Result()
-			to := 0
-			for _, link := range links {
-				if link.Direction == "to" && slices.Contains(ids, link.Node) { // in the handshake a node goes by a random name
-					to++
-				}
-			}
-			return fmt.Sprintf("%v %v", links, err), to == masters-1
-		})
+		c.awaitLinks(ctx, tb, node, masters-1)
 	}
 	return c
+}
+
+// awaitLinks waits until a node has links to n of the Nodes.
+func (c *Shards) awaitLinks(ctx context.Context, tb testing.TB, node *Server, n int) {
+	tb.Helper()
+	awaitSaid(ctx, tb, node, "has its links to the others", func(client *redis.Client) (string, bool) {
+		links, err := client.ClusterLinks(ctx).Result()
+		to := 0
+		for _, link := range links {
+			if link.Direction == "to" && slices.Contains(c.ids, link.Node) { // in the handshake a node goes by a random name
+				to++
+			}
+		}
+		return fmt.Sprintf("%v %v", links, err), to == n
+	})
+}
+
+// Replica starts a replica of one of the Nodes, for this test alone, and returns once it can
+// take that one's place by CLUSTER FAILOVER: it has what its master has, and all know it, whose
+// votes it needs. It is not one of the Nodes afterwards either.
+func (c *Shards) Replica(tb testing.TB, of *Server) *Server {
+	tb.Helper()
+	replica := Real(tb, c.opts...)
+	ctx, cancel := context.WithTimeout(context.Background(), readyTogether)
+	defer cancel()
+	host, port, _ := strings.Cut(replica.Addr(), ":")
+	for _, node := range c.Nodes {
+		command(ctx, tb, node, "CLUSTER", "MEET", host, port)
+	}
+	c.awaitLinks(ctx, tb, replica, len(c.Nodes)) // otherwise it would not know whom to follow
+	master := c.ids[slices.Index(c.Nodes, of)]
+	command(ctx, tb, replica, "CLUSTER", "REPLICATE", master)
+	awaitSaid(ctx, tb, replica, "has what its master has", func(client *redis.Client) (string, bool) {
+		info := client.Info(ctx, "replication").Val()
+		return info, strings.Contains(info, "master_link_status:up")
+	})
+	for _, node := range c.Nodes {
+		awaitSaid(ctx, tb, node, "knows the replica", func(client *redis.Client) (string, bool) {
+			nodes := client.ClusterNodes(ctx).Val()
+			return nodes, strings.Contains(nodes, "slave "+master)
+		})
+	}
+	return replica
 }
 
 // Client opens a client of the Cluster, with Options' settings, and closes it

@@ -128,6 +128,33 @@ func TestAClusterGoesOnWithoutOneNode(t *testing.T) {
 	t.Error("the killed node had all keys")
 }
 
+func TestAReplicaOfAClusterTakesOver(t *testing.T) {
+	t.Parallel()
+	c := Cluster(t)
+	client := c.Client(t)
+	if err := client.Set(t.Context(), "k", "v", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	master, err := c.Owner(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	replica := c.Replica(t, master)
+	t.Logf("the replica was there after %v", time.Since(began))
+	if err := replica.Client(t).ClusterFailover(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	asked := replica.Client(t, func(o *redis.Options) { o.MaxRetries = -1 })
+	await.Until(t, "the replica serves its master's keys", func() bool { return asked.Get(t.Context(), "k").Val() == "v" })
+	if err := client.Set(t.Context(), "k", "w", time.Minute).Err(); err != nil {
+		t.Errorf("SET by a client that knew the former master: %v", err)
+	}
+	if got := asked.Get(t.Context(), "k").Val(); got != "w" {
+		t.Errorf("GET k at the new master = %q, want %q", got, "w")
+	}
+}
+
 func TestAReplicaTakesOverFromAKilledMaster(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
