@@ -107,7 +107,7 @@ board: ## See the board and the alerts of dashboards/ at work with a real Promet
 	bash scripts/ensure.sh redis-server prometheus
 	$(REPORT) "$(CURDIR)/dashboards" -count=1 -v -timeout 10m ./...
 
-lint: ## Check format, generated code, vet and golangci-lint
+lint: ## Check format, generated code, vet, golangci-lint and lockvet
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go run -C tools ./protogen -check "$(CURDIR)"
 	go run ./cmd/lockgen -check ./...
@@ -115,6 +115,7 @@ lint: ## Check format, generated code, vet and golangci-lint
 		echo "lint $$m"; \
 		(cd $$m && go vet $(PACKAGES) && "$$golangci" run --allow-parallel-runners $(PACKAGES)); \
 	done
+	bash scripts/lockvet.sh "$(PACKAGES)" $(MODULES)
 
 vuln: ## Look for known vulnerabilities in what the modules use, with govulncheck (VULNDB=file:///… for a database of your own)
 	VULNDB="$(VULNDB)" bash scripts/vuln.sh $(GOVULNCHECK) $(MODULES)

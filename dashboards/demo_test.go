@@ -145,6 +145,13 @@ func TestDemoShowsOnEveryPanel(t *testing.T) {
 	await.Within(t, limit, "Redis is up again for all", func() bool { return len(p.at(t, "lockmw_redis_up == 1")) == len(d.shops) })
 	await.Within(t, limit, "the demo says that Redis is back", func() bool { return strings.Contains(d.text(), "Redis answers again") })
 	t.Logf("fired: %v", sorted(p.fired(t)))
+	if *picture != "" {
+		sleep(t.Context(), 10*every) // so that it shows the end of the outage, too
+		svg := draw(readBoard(t), time.Since(began).Seconds(), func(of panel) []line { return p.lines(t, of, began, every, 4*every) })
+		if err := os.WriteFile(*picture, svg, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
 	d.stop(t)
 }
 

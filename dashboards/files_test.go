@@ -28,8 +28,16 @@ type panel struct {
 	Type, Title, Description string
 	Datasource               source
 	GridPos                  struct{ X, Y, W, H int }
-	FieldConfig              struct{ Defaults struct{ Unit string } }
-	Targets                  []target
+	FieldConfig              struct {
+		Defaults struct {
+			Unit     string
+			Decimals *int
+			Mappings []struct {
+				Options map[string]struct{ Text string }
+			}
+		}
+	}
+	Targets []target
 }
 
 type target struct {

@@ -124,24 +124,36 @@ func (p *prometheus) at(t *testing.T, query string) []series {
 	return data.Result
 }
 
-// numbers counts the values that a query returned from a time on, without those that are
-// not a number.
-func (p *prometheus) numbers(t *testing.T, query string, from time.Time, step time.Duration) (n int) {
+// over returns what a query returned from a time on.
+func (p *prometheus) over(t *testing.T, query string, from time.Time, step time.Duration) []series {
 	t.Helper()
 	var data struct{ Result []series }
 	stamp := func(at time.Time) []string { return []string{fmt.Sprint(float64(at.UnixMilli()) / 1000)} }
 	p.get(t, "/api/v1/query_range", url.Values{
 		"query": {query}, "start": stamp(from), "end": stamp(time.Now()), "step": {fmt.Sprint(step.Seconds())},
 	}, &data)
-	for _, s := range data.Result {
+	return data.Result
+}
+
+// numbers counts the values that a query returned from a time on, without those that are
+// not a number.
+func (p *prometheus) numbers(t *testing.T, query string, from time.Time, step time.Duration) (n int) {
+	t.Helper()
+	for _, s := range p.over(t, query, from, step) {
 		for _, v := range s.Values {
-			text, _ := v[1].(string)
-			if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) {
+			if _, ok := number(v); ok {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+// number returns the value of a series at a time; ok is false if it is not a number.
+func number(v [2]any) (f float64, ok bool) {
+	text, _ := v[1].(string)
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil && !math.IsNaN(f)
 }
 
 // A fired alert is one that was seen firing.

@@ -1,8 +1,10 @@
 package readme
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/printer"
 	"go/token"
 	"os"
 	"path/filepath"
@@ -31,10 +33,79 @@ func TestEveryFieldOptionAndErrorHasARow(t *testing.T) {
 	ofLocker := slices.DeleteFunc(exported(t, "lockmw", "With"), func(name string) bool { return name == "WithLock" })
 	wantRows(t, "docs/operating.md", ofLocker)
 
-	refusals := slices.DeleteFunc(exported(t, "lockmw", "Err"), func(name string) bool {
-		return slices.Contains([]string{"ErrMaxHold", "ErrReleased", "ErrResign"}, name) // what ends a context, or an election
-	})
-	wantRows(t, "docs/errors.md", refusals)
+	wantRows(t, "docs/errors.md", exported(t, "lockmw", "Err"))
+}
+
+// A reader of the page of a framework sees there what an option takes, as the code has it.
+func TestTheFirstPageOfAFrameworkHasItsOptions(t *testing.T) {
+	for page, pkg := range map[string]string{
+		"docs/connect.md": "connectlock",
+		"docs/echo.md":    "echolock/v5",
+		"docs/gin.md":     "ginlock",
+		"docs/grpc.md":    "grpclock",
+		"docs/nethttp.md": "httplock",
+	} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := optionLines(t, pkg)
+		if len(lines) < 10 {
+			t.Errorf("%s has %d options and functions that take some: is the way they are found still right?", pkg, len(lines))
+		}
+		for _, line := range lines {
+			if !strings.Contains(string(text), line) {
+				t.Errorf("%s lacks\n%s", page, line)
+			}
+		}
+	}
+}
+
+// optionLines returns the lines of a page that have the functions of a package that take options, and the first two cells of the rows of its options.
+func optionLines(t *testing.T, pkg string) (lines []string) {
+	t.Helper()
+	for _, file := range parsed(t, pkg) {
+		for _, decl := range file.Decls {
+			d, ok := decl.(*ast.FuncDecl)
+			if !ok || d.Recv != nil || !d.Name.IsExported() {
+				continue
+			}
+			takes, returns := source(t, d.Type.Params), source(t, d.Type.Results)
+			switch {
+			case strings.HasSuffix(takes, "opts ...Option"):
+				lines = append(lines, fmt.Sprintf("\n    func %s(%s) %s\n", d.Name.Name, takes, returns))
+			case returns == "Option":
+				cell := "nothing"
+				if takes != "" {
+					cell = "`" + takes + "`"
+				}
+				name := d.Name.Name
+				lines = append(lines, fmt.Sprintf("\n| [`%s`](https://pkg.go.dev/%s%s#%s) | %s |", name, module, pkg, name, cell))
+			}
+		}
+	}
+	return lines
+}
+
+// source returns what a function takes or returns, as it is written.
+func source(t *testing.T, fields *ast.FieldList) string {
+	t.Helper()
+	if fields == nil {
+		return ""
+	}
+	var all []string
+	for _, field := range fields.List {
+		var b strings.Builder
+		if err := printer.Fprint(&b, token.NewFileSet(), field.Type); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, name := range field.Names {
+			names = append(names, name.Name)
+		}
+		all = append(all, strings.TrimLeft(strings.Join(names, ", ")+" "+b.String(), " "))
+	}
+	return strings.Join(all, ", ")
 }
 
 // A check that finds nothing would pass, too.
@@ -76,18 +147,7 @@ func withoutRows(text string, names []string) []string {
 // exported returns the functions and variables of a package whose names begin so.
 func exported(t *testing.T, pkg, begins string) (names []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s: %v, %v", pkg, files, err)
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, file := range parsed(t, pkg) {
 		for _, decl := range file.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
@@ -106,4 +166,24 @@ func exported(t *testing.T, pkg, begins string) (names []string) {
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, begins) })
+}
+
+// parsed returns the files of a package, without its tests.
+func parsed(t *testing.T, pkg string) (files []*ast.File) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: %v, %v", pkg, names, err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return files
 }
