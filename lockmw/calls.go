@@ -211,6 +211,8 @@ func (c *call) refused(err error) error {
 	led.mu.Unlock()
 	if lease != nil {
 		asks.seen = sightingOf(lease)
+	} else { // the call that leads waits for the lock itself, as for work with another fingerprint
+		asks.seen = sightingIn(c.locker.waiters.Seen(c.of.key))
 	}
 	return asks.refused(err)
 }
