@@ -109,6 +109,90 @@ func TestNobodyMeetsAReleaseOfItsOwnLocker(t *testing.T) {
 	})
 }
 
+// A release that has to be sent again is not overtaken by a later call of its Locker that is carried out at once: Redis knows the
+// scripts of that call, and has forgotten the release's.
+func TestNothingOvertakesAReleaseThatIsSentAgain(t *testing.T) {
+	type world struct {
+		l     *lockmw.Locker // each of its commands takes 20 ms
+		other *lockmw.Locker
+		proxy *faultproxy.Proxy
+		key   string
+		lost  func() int // how often a lease of l was lost
+	}
+	ctx := context.Background()
+	for name, prepare := range map[string]func(t *testing.T, w world) (teach, comes func()){
+		// Otherwise it would find the key taken, and ask for one key after the other.
+		"AcquireAll": func(t *testing.T, w world) (teach, comes func()) {
+			t.Helper()
+			all := func(l *lockmw.Locker, key string) *lockmw.Lease {
+				lease, err := acquireAll(l, []string{key, key + "2"}, lockmw.Policy{TTL: 3 * time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return lease
+			}
+			var first *lockmw.Lease
+			return func() { first = all(w.other, w.key+"other") }, func() {
+				before := w.proxy.Commands()["SET"]
+				lease := all(w.l, w.key)
+				if n := w.proxy.Commands()["SET"] - before; n > 0 {
+					t.Errorf("%d keys were asked for by themselves, want all in one step", n)
+				}
+				mustRelease(t, lease)
+				mustRelease(t, first)
+			}
+		},
+		// Otherwise it would take the lock from the lease, whose release would then find it lost.
+		"ForceRelease": func(t *testing.T, w world) (teach, comes func()) {
+			t.Helper()
+			force := func(l *lockmw.Locker, key string) {
+				if err := l.ForceRelease(ctx, key); err != nil {
+					t.Error(err)
+				}
+			}
+			return func() { force(w.other, w.key+"other") }, func() {
+				force(w.l, w.key)
+				time.Sleep(time.Second) // in the bubble: whatever is under way is over then
+				if n := w.lost(); n > 0 {
+					t.Errorf("%d leases were lost that had been released before", n)
+				}
+			}
+		},
+		// Otherwise it would be told that somebody has the lock, and may be at work.
+		"Resolve": func(t *testing.T, w world) (teach, comes func()) {
+			t.Helper()
+			begun := func(l *lockmw.Locker, key string) (resolve func()) {
+				panics(t, l, key, uncertain)
+				id := wantUncertain(t, l, key, uncertain)
+				return func() {
+					if err := l.Resolve(ctx, key, id, lockmw.Again); err != nil {
+						t.Errorf("Resolve = %v", err)
+					}
+				}
+			}
+			return begun(w.other, w.key+"other"), begun(w.l, w.key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				client, proxy := proxied(t, s)
+				var seen events
+				w := world{
+					l: testenv.Open(t, client, seen.option()), other: testenv.Open(t, s.Client(t)), proxy: proxy, key: redistest.Prefix(t),
+					lost: func() int { return len(seen.of(lockmw.EventLost)) },
+				}
+				teach, comes := prepare(t, w)
+				lease := mustAcquire(t, w.l, w.key, async)
+				s.Client(t).ScriptFlush(ctx)
+				teach()
+				proxy.Delay(faultproxy.ToServer, 20*time.Millisecond)
+				mustRelease(t, lease)
+				comes()
+			})
+		})
+	}
+}
+
 // So it is while a renewal is in flight, and where the release has to be sent again because its connection broke.
 func TestNobodyMeetsAReleaseThatTakesLonger(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, p *faultproxy.Proxy) (after func()){

@@ -74,6 +74,13 @@ func (b *bundle) release(ctx context.Context, l *Lease) error {
 
 // releaseTogether gives back the parts, all at the same time, within the time
 // that one release has. It returns what came of each.
+//
+// Each part is released by a goroutine of its own. One command for all keys would not do: a Cluster has the keys on several servers,
+// and no command may name keys of several slots. Nor would one exchange with a command for each key, since the releases differ. A
+// lock may be passed on to a waiter of this Locker without any command, offered to one by its command, or stay taken for its
+// MinHold. A release waits first for the lock's renewal, if that is in flight. Where its reply is lost, it is sent again, after a
+// pause and maybe as another command. If one goroutine did all that, a key whose server does not answer would use up the time of the
+// others. The commands share the Locker's connections, so those for one server mostly go along in few writes.
 func (b *bundle) releaseTogether(ctx context.Context) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
 	defer cancel()

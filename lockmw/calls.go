@@ -211,6 +211,8 @@ func (c *call) refused(err error) error {
 	led.mu.Unlock()
 	if lease != nil {
 		asks.seen = sightingOf(lease)
+	} else { // the call that leads waits for the lock itself, as for work with another fingerprint
+		asks.seen = sightingIn(c.locker.waiters.Seen(c.of.key))
 	}
 	return asks.refused(err)
 }
@@ -415,14 +417,15 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 		stop := context.AfterFunc(c.ctx, func() { c.leave() })
 		defer stop()
 		data, err := fn(ctx)
-		answer, lasts, err := c.answerOf(data, err)
+		said := c.remarks.all() // once: what is told to others and what is kept are to agree
+		answer, lasts, err := c.answerOf(said, data, err)
 		if answer != nil {
 			c.depart() // before the answer can be kept
 		}
 		if !lasts {
 			lease.reportAnswer(err)
 		}
-		keep, why := c.kept(lease, answer, lasts, err)
+		keep, why := c.kept(lease, said, answer, lasts, err)
 		c.why = cmp.Or(why, whyGivenBack) // then nothing of it is kept
 		lease.keepWith(toKeep{answer: keep})
 		return answer, err
@@ -434,9 +437,9 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 }
 
 // answerOf makes a record of what fn has returned, or nil of what is no answer. lasts is false for what was done, and cannot be kept.
-func (c *call) answerOf(data []byte, err error) (answer *store.Record, lasts bool, _ error) {
+func (c *call) answerOf(said remark, data []byte, err error) (answer *store.Record, lasts bool, _ error) {
 	switch {
-	case err != nil || c.hasNoAnswer():
+	case err != nil || said&noneForOthers != 0:
 		return nil, !c.unencoded, err
 	case len(data) > c.how.maxAnswer():
 		err = fmt.Errorf("%w: %d bytes are more than %d", ErrAnswerTooLarge, len(data), c.how.maxAnswer())

@@ -153,7 +153,7 @@ func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(con
 	codec := f.codec()
 	own, data, err := c.do(func(ctx context.Context) ([]byte, error) {
 		var err error
-		if answer, err = fn(ctx); err != nil || c.hasNoAnswer() {
+		if answer, err = fn(ctx); err != nil || c.remarks.have(noneForOthers) {
 			return nil, err
 		}
 		data, err := codec.Encode(c.name(), answer)

@@ -202,3 +202,51 @@ func TestARefusalNamesWhoMakesTheAnswer(t *testing.T) {
 		}
 	})
 }
+
+// So is who waits behind a call of its own process that waits, too: for work with another fingerprint, of the same process or of another one.
+func TestARefusalNamesWhoDoesOtherWork(t *testing.T) {
+	for name, inAnother := range map[string]bool{"in the same process": false, "in another process": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				seen := new(events)
+				note := lockmw.WithNote(func(context.Context) string { return "POST /report" })
+				l := testenv.Open(t, s.Client(t), seen.option(), lockmw.WithInstance("web-7"), note)
+				worker := l
+				if inAnother {
+					worker = testenv.Open(t, s.Client(t), lockmw.WithInstance("web-8"), note)
+				}
+				key, ends := redistest.Prefix(t), make(chan struct{})
+				makes := func(l *lockmw.Locker, fingerprint string, wait time.Duration, does func()) error {
+					f := lockmw.Flight{Policy: lockmw.Policy{Wait: wait}, Fingerprint: []byte(fingerprint)}
+					_, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (int, error) { does(); return 1, nil })
+					return err
+				}
+				var others sync.WaitGroup
+				carriedOut := func(l *lockmw.Locker, fingerprint string, does func()) {
+					others.Go(func() {
+						if err := makes(l, fingerprint, time.Minute, does); err != nil {
+							t.Errorf("%s: %v", fingerprint, err)
+						}
+					})
+					time.Sleep(time.Second) // in the bubble: it works, or waits
+				}
+				carriedOut(worker, "one", func() { <-ends })
+				carriedOut(l, "two", func() {})
+				err := makes(l, "two", 2*time.Second, func() {})
+				refusal, ok := errors.AsType[*lockmw.AcquireError](err)
+				if !ok || !errors.Is(err, lockmw.ErrNotAcquired) {
+					t.Fatalf("Do = %v, want that it is not acquired", err)
+				}
+				if h := refusal.Holder; h == nil || h.Instance != worker.Instance() || h.Note != "POST /report" || h.Age < 3900*time.Millisecond || h.Age > 5*time.Second {
+					t.Errorf("Do = %v, of %+v, want %s, which is at work for 4 s", err, h, worker.Instance())
+				}
+				close(ends)
+				others.Wait()
+				synctest.Wait()
+				if all := seen.of(lockmw.EventRefused); len(all) != 1 || all[0].Holder != refusal.Holder {
+					t.Errorf("the events are %+v, want one with the holder of the error", all)
+				}
+			})
+		})
+	}
+}

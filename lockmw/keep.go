@@ -17,14 +17,14 @@ import (
 
 // kept is what is to be kept of the call's work, with the release: nil is nothing. With Uncertain its intent has to go, or to give way to an
 // answer, unless nobody knows what was done: then why says how that came to be. What was done and cannot be kept must not be done again.
-func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) (keep *store.Record, why string) {
+func (c *call) kept(lease *Lease, said remark, answer *store.Record, lasts bool, err error) (keep *store.Record, why string) {
 	if c.how.Crash == RunAgain {
 		if err != nil {
 			return nil, ""
 		}
 		return answer, ""
 	}
-	why = c.whyUnknown(lease, err)
+	why = said.whyUnknown(lease, err)
 	switch {
 	case !lasts:
 		keep = c.how.bareFact(c.of.fingerprint)

@@ -34,6 +34,9 @@ const (
 	toldToStop                    // Stop: a lock within the work has ended before what ran under it
 )
 
+// noneForOthers are the remarks by which what the function returns is for its own caller alone.
+const noneForOthers = forItself | doubtful
+
 // remarks are those that were made. They are safe for concurrent use.
 type remarks struct{ made atomic.Uint32 }
 
@@ -45,9 +48,10 @@ func (r *remarks) all() remark { return remark(r.made.Load()) }
 // have reports whether one of these was made.
 func (r *remarks) have(mask remark) bool { return r.all()&mask != 0 }
 
-// whyUnknown says why work that has returned err does not tell whether it was done. It is empty if the work tells that.
-func (c *call) whyUnknown(lease *Lease, err error) (why string) {
-	switch said := c.remarks.all(); {
+// whyUnknown says why work of which this was said, and that has returned err, does not tell whether it was done. It is empty if the
+// work tells that.
+func (said remark) whyUnknown(lease *Lease, err error) (why string) {
+	switch {
 	case said&unknowing != 0, errors.Is(err, ErrUncertain):
 		return whySaid
 	case said&forItself != 0: // the work says that nothing was done
@@ -57,9 +61,6 @@ func (c *call) whyUnknown(lease *Lease, err error) (why string) {
 	}
 	return ""
 }
-
-// hasNoAnswer reports whether what the function returns is for its own caller alone.
-func (c *call) hasNoAnswer() bool { return c.remarks.have(forItself | doubtful) }
 
 // findUnknown finds out whether the intent of the call's work stays, when its lease has ended, and logs that.
 func (c *call) findUnknown(lease *Lease) {

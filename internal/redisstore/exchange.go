@@ -144,6 +144,7 @@ func (s *Store) aside(
 		value any
 		err   error
 	}
+	left := ctx.Done() // before anything is under way that would wait for the caller: it may panic
 	done, gone := make(chan outcome), make(chan struct{})
 	s.running.Go(func() {
 		bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
@@ -166,7 +167,7 @@ func (s *Store) aside(
 		late = nil
 		close(gone)
 		return nil, &store.Error{Err: errBusy, Ambiguous: true, Evidence: store.Silent}
-	case <-ctx.Done():
+	case <-left:
 		close(gone)
 		return nil, &store.Error{Err: context.Cause(ctx), Ambiguous: true, Pending: true}
 	}

@@ -181,3 +181,19 @@ func TestAContextThatPanicsWhileAReleaseIsAwaited(t *testing.T) {
 		})
 	}
 }
+
+// A caller whose context panics when its command is carried out aside (exchange.go) leaves nothing under way.
+func TestAContextThatPanicsWhileACommandIsCarriedOutAside(t *testing.T) {
+	p := open(t, redistest.Embedded(t).Client(t), "ns")
+	func() {
+		defer func() {
+			if v := recover(); v != "spent" {
+				t.Errorf("panic: %v", v)
+			}
+		}()
+		_, _ = p.aside(spent{t.Context(), "Done"}, time.Now().Add(patience), nil, func(context.Context) (any, error) { return nil, nil })
+	}()
+	idle := make(chan struct{})
+	go func() { defer close(idle); p.running.Wait() }()
+	await.Receive(t, "the end of what was under way", idle)
+}

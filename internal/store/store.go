@@ -374,7 +374,7 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	// ReleaseAsync returns, and must not block. soon says that somebody waits for that; otherwise it
 	// may take some ms longer.
 	//
-	// Calls of Acquire, AcquireAll, Inspect and ForceRelease for the key that begin after ReleaseAsync has returned
+	// Calls of Acquire, AcquireAll, Inspect, ForceRelease and Resolve for the key that begin after ReleaseAsync has returned
 	// wait, within their own time, until the release is over: until told has returned nil, or what told
 	// has returned is closed, because the caller tries again. It is for a store that Queues.
 	ReleaseAsync(g Give, soon bool, told func(Released, Answer, error) (over <-chan struct{}))

@@ -249,7 +249,11 @@ func (h *history) leave() {
 		return
 	}
 	h.notef("%s leaves, which is %v", w.token, w.state)
+	seen := h.set.Seen("k")
 	left := h.set.Leave(w.Waiter)
+	if seen.Holder != left.Holder || seen.Seen != left.Seen {
+		h.Errorf("Seen = %+v, and Leave = %+v", seen, left)
+	}
 	if left.State != w.state || left.Token != w.token || left.Others != len(h.model.waiters)-1 {
 		h.Errorf("Leave = %+v, want %v, token %q, %d others", left, w.state, w.token, len(h.model.waiters)-1)
 	}
@@ -456,6 +460,9 @@ func (h *history) check() {
 	}
 	if got, want := h.set.Resting("k"), m.resting(); got != want {
 		h.Fatalf("%d rest, want %d", got, want)
+	}
+	if holder, _ := h.set.Seen("k").Holder.(string); holder != m.holder {
+		h.Fatalf("the holder is %q, want %q", holder, m.holder)
 	}
 	for i, w := range m.waiters {
 		v := h.set.Look(w.Waiter)

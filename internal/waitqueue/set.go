@@ -299,6 +299,18 @@ func (s *Set) Leave(w *Waiter) Left {
 	return left
 }
 
+// Seen returns what a waiter for the lock that gave up now would be told of who has it: a Left with Seen and Holder. It is empty
+// if nobody waits and nobody of the Locker has the lock.
+func (s *Set) Seen(key string) (left Left) {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := p.queues[key]; q != nil {
+		left.Seen, left.Holder = q.seen, q.holder
+	}
+	return left
+}
+
 // recycle has w be used again. The caller holds the shard's mutex.
 func (s *Set) recycle(w *Waiter) {
 	if w.ref.Token != "" {

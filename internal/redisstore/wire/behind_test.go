@@ -274,7 +274,7 @@ func TestCallsThatNobodyAwaitsHoldNobodyBack(t *testing.T) {
 		c.Late = func(_ []byte, err error) { told <- err }
 		p := s.Pool
 		p.mu.Lock()
-		c.ctx, c.state, c.missing = t.Context(), left, c.Replies // as put does, of a call that waits until others have their replies
+		c.state, c.missing = left, c.Replies // as put does, of a call that waits until others have their replies
 		p.open++
 		p.holdBack(c, time.Now())
 		p.conns[0].admit(0, time.Now())

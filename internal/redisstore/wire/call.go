@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"context"
 	"errors"
 	"time"
 )
@@ -25,7 +24,7 @@ type Call struct {
 
 	// What follows is the pool's, and guarded by its mutex. The owner of a call is the
 	// goroutine that called Do with it.
-	ctx     context.Context
+	done    doneChan // of its owner's context
 	state   state
 	err     error         // the outcome, once the state is ended
 	missing int           // replies that have not come
@@ -49,8 +48,23 @@ const (
 	ended               // the call has its outcome; replies that still come are dropped
 )
 
+// A doneChan is the Done of the context of a call's owner, and all that the pool knows of that. The owner asks the context for it
+// once, before the pool has the call. A context may panic whenever it is asked, as that of a request may which its framework has
+// taken back, and the pool looks whether it has ended with its mutex locked, on the goroutines of others, and in the tick.
+type doneChan <-chan struct{}
+
+// isClosed reports whether the context has ended.
+func (d doneChan) isClosed() bool {
+	select {
+	case <-d:
+		return true
+	default:
+		return false
+	}
+}
+
 // leaves reports whether c's owner wants to go: its context has ended, or its time is up.
-func (c *Call) leaves(now time.Time) bool { return c.ctx.Err() != nil || !now.Before(c.Deadline) }
+func (c *Call) leaves(now time.Time) bool { return c.done.isClosed() || !now.Before(c.Deadline) }
 
 // An Error is a call without its replies.
 type Error struct {

@@ -258,7 +258,7 @@ func (k *conn) read(own *Call) {
 			break
 		}
 	}
-	if own != nil && own.state != ended && k.broken == nil && own.ctx.Err() == nil {
+	if own != nil && own.state != ended && k.broken == nil && !own.done.isClosed() {
 		if now := time.Now(); now.Before(own.Deadline) {
 			k.reading.giveUp() // the interrupt was for the reader before, who has left: own reads on
 			return
@@ -293,7 +293,7 @@ func (k *conn) handOverReading() {
 	switch {
 	case c.state == parked:
 		k.pool.rouse(c)
-	case c.state == busy && c.ctx.Err() == nil: // it is about to look
+	case c.state == busy && !c.done.isClosed(): // it is about to look
 	default:
 		k.readAlone()
 	}

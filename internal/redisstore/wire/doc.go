@@ -78,7 +78,8 @@
 // There is one lock, Pool.mu. It guards the pool, its connections and their calls,
 // apart from a connection's input buffer, which is its reader's. Nothing that may block is
 // done while it is held: reading, writing, dialling, closing, waking others and calling
-// Late come after [Pool.unlock]. Of others' code only a context's Err is called under it.
+// Late come after [Pool.unlock]. Nor is others' code called under it: a caller's context is asked for
+// its Done before, and for its Err and its cause afterwards (doneChan, call.go).
 //
 // In all files p is a pool, k a connection, and c a call. Start at call.go (a call and its
 // states) and side.go (who writes and who reads). Then pool.go has how a call finds a

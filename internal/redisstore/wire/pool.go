@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -197,14 +198,19 @@ func (p *Pool) unlock() {
 // another call. Its Reply may be read unless the error is Pending: then replies may still be
 // appended to it.
 func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) {
+	done := doneChan(ctx.Done())
+	closed := done.isClosed()
 	if ctx.Err() != nil {
 		c.Reply = c.Reply[:0]
 		return true, &Error{Err: context.Cause(ctx)}
 	}
+	if closed { // but has no Err, which breaks the contract of a context: it counts as one that does not end
+		done = nil
+	}
 	if c.woken == nil {
 		c.woken = make(chan struct{}, 1)
 	}
-	c.ctx, c.lazy = ctx, false
+	c.done, c.lazy = done, false
 	for try := 1; ; try++ {
 		p.mu.Lock()
 		if p.closed {
@@ -216,9 +222,9 @@ func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) {
 		at := c.conn
 		reusable, err = !gone && (c.missing == 0 || at == nil || at.broken != nil), c.err
 		p.unlock()
-		switch { // without the mutex: the context's Value may panic
+		switch { // without the mutex: the context may panic
 		case gone:
-			return false, &Error{Err: context.Cause(ctx), Sent: at != nil, Pending: at != nil}
+			return false, &Error{Err: cmp.Or(context.Cause(ctx), context.Canceled), Sent: at != nil, Pending: at != nil}
 		case err != nil && ctx.Err() != nil: // it has gone: that says more than what became of the connection
 			return reusable, &Error{Err: context.Cause(ctx), Sent: sent(err)}
 		}
@@ -256,7 +262,7 @@ func (p *Pool) put(c *Call, s state) {
 func (p *Pool) attend(c *Call) (gone bool) {
 	for c.state != ended {
 		switch k := c.conn; {
-		case c.ctx.Err() != nil:
+		case c.done.isClosed():
 			p.leave(c)
 			return true
 		case k != nil && k.writing.free() && len(k.buffer) > 0:
@@ -278,7 +284,7 @@ func (p *Pool) park(c *Call) {
 	select {
 	case <-c.woken:
 		p.mu.Lock()
-	case <-c.ctx.Done():
+	case <-c.done:
 		p.mu.Lock()
 		if c.state == parked {
 			c.state = busy

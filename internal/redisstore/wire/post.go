@@ -19,7 +19,7 @@ import (
 // soon says that somebody waits for what Late is told; otherwise that may take a tick longer. Late is called once in any
 // case, maybe before Post returns, and c is the pool's until then, and for good where Late has an error.
 func (p *Pool) Post(c *Call, soon bool) {
-	c.ctx, c.lazy = context.Background(), !soon
+	c.done, c.lazy = nil, !soon
 	p.mu.Lock()
 	if p.closed {
 		p.unlock()
@@ -47,7 +47,7 @@ func (p *Pool) Post(c *Call, soon bool) {
 // From then on c is over, as at its deadline, where its connection hangs: somebody waits, and whoever has posted c may
 // send it again, over another connection.
 func (p *Pool) Await(ctx context.Context, c *Call) {
-	own := onlyDone(ctx.Done())
+	done := doneChan(ctx.Done()) // before Await takes part in c: if it panicked later, nobody would call c's Late
 	p.mu.Lock()
 	if c.state != left {
 		p.unlock()
@@ -59,7 +59,7 @@ func (p *Pool) Await(ctx context.Context, c *Call) {
 		p.unlock()
 		return
 	}
-	c.state, c.ctx = busy, own
+	c.state, c.done = busy, done
 	if k := c.conn; c.lazy {
 		if k.untold() {
 			k.heard = time.Now() // from now on somebody reads, and a reply may be overdue
@@ -77,29 +77,3 @@ func (p *Pool) Await(ctx context.Context, c *Call) {
 		c.Late(c.Reply, err)
 	}
 }
-
-// An onlyDone is a context of which nothing is known but its Done. Await puts it in the place of its caller's: that
-// is asked once, before Await takes part in the call. It may panic whenever it is asked, and a call
-// whose owner is gone in that way has nobody who calls its Late.
-type onlyDone <-chan struct{}
-
-var _ context.Context = onlyDone(nil)
-
-// Deadline implements context.Context.
-func (onlyDone) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
-
-// Done implements context.Context.
-func (d onlyDone) Done() <-chan struct{} { return d }
-
-// Err implements context.Context.
-func (d onlyDone) Err() error {
-	select {
-	case <-d:
-		return context.Canceled
-	default:
-		return nil
-	}
-}
-
-// Value implements context.Context.
-func (onlyDone) Value(any) any { return nil }

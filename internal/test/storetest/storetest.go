@@ -10,8 +10,9 @@
 // The tests are in holding.go, foreign.go, readers.go, strangers.go, stay.go and
 // remove.go (every backend), queue.go, handover.go and turns.go (those with a queue),
 // permits.go and mixtures.go (those with permits), fence.go (those with
-// fences), and offer.go, places.go, record.go and ticket.go (those with a queue, which releases
-// offer a lock to a waiter); world.go and process.go are what they stand on.
+// fences), and offer.go, places.go, record.go, ticket.go and async.go (those with a queue, which
+// releases offer a lock to a waiter, and which send releases that nobody awaits); world.go and
+// process.go are what they stand on.
 package storetest
 
 import (
@@ -88,7 +89,7 @@ func Run(t *testing.T, b Backend) {
 		tests = append(tests, kindFences...)
 	}
 	if b.Fences && b.Queues {
-		tests = slices.Concat(tests, offers, places, records, tickets)
+		tests = slices.Concat(tests, offers, places, records, tickets, asyncs)
 	}
 	if b.Queues && b.Permits {
 		tests = append(tests, permitOffers...)
