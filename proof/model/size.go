@@ -166,7 +166,7 @@ var Larger = []Size{
 	{Name: "two of one process, which rest, and one of another, by SET", Lockers: 2, Claims: 2, Absent: 1, Rests: true, Prompt: true, Waits: true},
 	{Name: "two of one process, which rest and renew, and one of another", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Renews: true},
 	{Name: "two of one process, which rest, and one of another, one leaves", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Leaves: 1},
-	{Name: "two of one process, which rest, and one of another, a reply is lost", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two of one process, which rest, a reply is lost", Lockers: 1, Claims: 2, Rests: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two of one process, which rest, and one of another, messages and subscriptions fail", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{LoseMessage, Deafen}},
 	{Name: "two of one process, which rest, and one of another, a process dies", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{Crash}},
 	{Name: "two of each of two processes, which rest", Lockers: 2, Claims: 2, Rests: true, NoSet: true, Prompt: true, Alike: true, Waits: true},
