@@ -163,6 +163,7 @@ func (m *machine) carryOutSet(s *state, srv *server, o *command, front string) {
 		o.reply.clock = srv.now
 	case 3:
 		o.reply.same = srv.call([]string{"GET", keyNames[0][keyLock]}) == value
+		o.reply.jumped = o.reply.jumped && m.before(s, srv.db, front, m.token(o.claim)) // not one that has left since
 		o.executed = true
 	}
 	o.step++

@@ -158,18 +158,15 @@ var Larger = []Size{
 	{Name: "two that want two keys, one leaves, a process dies or a message is lost", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Leaves: 1, Faults: 1, May: []Fault{Crash, LoseMessage}},
 	{Name: "two that want two keys, a lock is deleted, forgotten or released by force", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "three take turns, by the script, and anything may be late", Lockers: 3, Claims: 1, NoSet: true, Alike: true, Waits: true},
-	{Name: "three take turns, and anything may be late", Lockers: 3, Claims: 1, Alike: true, Waits: true},
 	{Name: "three renew, one leaves", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Renews: true, Leaves: 1},
 	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},
 	{Name: "three, a reply is lost", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
-	{Name: "two calls in each of two processes", Lockers: 2, Claims: 2, Prompt: true, Alike: true, Waits: true},
 	{Name: "two of one process, which rest, and one of another, by SET", Lockers: 2, Claims: 2, Absent: 1, Rests: true, Prompt: true, Waits: true},
 	{Name: "two of one process, which rest and renew, and one of another", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Renews: true},
 	{Name: "two of one process, which rest, and one of another, one leaves", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Leaves: 1},
 	{Name: "two of one process, which rest, a reply is lost", Lockers: 1, Claims: 2, Rests: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two of one process, which rest, and one of another, messages and subscriptions fail", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{LoseMessage, Deafen}},
 	{Name: "two of one process, which rest, and one of another, a process dies", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{Crash}},
-	{Name: "two of each of two processes, which rest", Lockers: 2, Claims: 2, Rests: true, NoSet: true, Prompt: true, Alike: true, Waits: true},
 }
 
 // claims is how many claims there are.
