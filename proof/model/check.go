@@ -11,12 +11,29 @@ import (
 
 // check returns what is wrong with a state.
 func (m *machine) check(s *state) string {
+	for i := range m.locks() {
+		if wrong := m.checkLock(s, uint8(i)); wrong != "" {
+			return wrong
+		}
+	}
+	if has := holders(&s.locks[0].db); s.real < s.stays && !s.locks[0].forgot && !slices.Contains(has, m.token(s.stayer)) {
+		return fmt.Sprintf("the lock is to stay %s's for a while, and is not", m.token(s.stayer))
+	}
+	if wrong := m.outOfOrder(s) + m.stillThere(s) + m.releasedOnce(s); wrong != "" {
+		return wrong
+	}
+	return m.left(s)
+}
+
+// checkLock returns what is wrong with one lock, and those who rely on it.
+func (m *machine) checkLock(s *state, lock uint8) string {
 	alone, sharing, permits := 0, 0, 0
-	has := holders(&s.db)
+	l := &s.locks[lock]
+	has := holders(&l.db)
 	for i := range m.claims() {
 		c := &s.claims[i]
-		if c.phase == holding && s.real < c.trusted && !s.lockers[m.of(uint8(i))].dead {
-			if token := m.token(uint8(i)); !s.forgot && !slices.Contains(has, token) {
+		if c.phase == holding && m.lock(uint8(i)) == lock && s.real < c.trusted && !s.lockers[m.of(uint8(i))].dead {
+			if token := m.token(uint8(i)); !l.forgot && !slices.Contains(has, token) {
 				return fmt.Sprintf("%s relies on the lock, and Redis has not kept it for that long", token)
 			}
 			switch m.kind(uint8(i)) {
@@ -29,18 +46,15 @@ func (m *machine) check(s *state) string {
 			}
 		}
 	}
-	if !s.forgot && (alone > 1 || permits > 2 || min(alone, 1)+min(sharing, 1)+min(permits, 1) > 1) {
+	if !l.forgot && (alone > 1 || permits > 2 || min(alone, 1)+min(sharing, 1)+min(permits, 1) > 1) {
 		return "two rely on the lock at the same time"
 	}
-	if s.real < s.stays && !s.forgot && !slices.Contains(has, m.token(s.stayer)) {
-		return fmt.Sprintf("the lock is to stay %s's for a while, and is not", m.token(s.stayer))
-	}
-	for i, e := range s.db {
+	for i, e := range l.db {
 		if e.kind != absent && e.ends == 0 {
-			return keyNames[i] + " has no TTL"
+			return keyNames[lock][i] + " has no TTL"
 		}
 	}
-	return m.left(s)
+	return ""
 }
 
 // left returns what is wrong with what is there when all have gone and nothing is on its way.
@@ -59,9 +73,11 @@ func (m *machine) left(s *state) string {
 	if m.ticketLies(s) || m.coolsDown(s) {
 		return ""
 	}
-	for i, e := range s.db {
-		if e.kind != absent && e.ends > s.now() && m.isLeft(s, key(i)) {
-			return fmt.Sprintf("all have gone, and %s is left: %s", keyNames[i], e.show())
+	for lock := range m.locks() {
+		for i, e := range s.locks[lock].db {
+			if e.kind != absent && e.ends > s.now() && m.isLeft(s, lock, key(i)) {
+				return fmt.Sprintf("all have gone, and %s is left: %s", keyNames[lock][i], e.show())
+			}
 		}
 	}
 	return ""
@@ -69,25 +85,25 @@ func (m *machine) left(s *state) string {
 
 // isLeft reports whether a key is one that is to go with the last who wanted the lock. A fence stays for a second: where
 // several have held, where the clock was set back, and behind a release by force.
-func (m *machine) isLeft(s *state, k key) bool {
+func (m *machine) isLeft(s *state, lock int, k key) bool {
 	if k == keyAnswer || k == keyLockers && s.ticket.handed && s.ticket.resumed == 0 { // nobody has given the lock back
 		return false // it ends by its TTL
 	}
-	return k != keyFence || s.back == 0 && !s.forgot && len(m.Kinds) == 0 && !m.Stays
+	return k != keyFence || s.back == 0 && !s.locks[lock].forgot && len(m.Kinds) == 0 && !m.Stays
 }
 
 // coolsDown reports whether the lock only stays taken: it ends by its TTL. Scripts of older versions do not write that down; theirs ends
 // as much later than it has to as the release was on its way.
 func (m *machine) coolsDown(s *state) bool {
-	token, _, _ := strings.Cut(s.db[keyLock].text, ":")
-	if s.stays > 0 && token == m.token(s.stayer) && s.db[keyLock].ends <= s.stays+second+unit {
+	token, _, _ := strings.Cut(s.locks[0].db[keyLock].text, ":")
+	if s.stays > 0 && token == m.token(s.stayer) && s.locks[0].db[keyLock].ends <= s.stays+second+unit {
 		return true
 	}
-	at := s.db[keyHolders].find(token)
+	at := s.locks[0].db[keyHolders].find(token)
 	if token == "" || at < 0 {
 		return false
 	}
-	_, part := math.Modf(s.db[keyHolders].members[at].score)
+	_, part := math.Modf(s.locks[0].db[keyHolders].members[at].score)
 	return part != 0
 }
 
@@ -124,12 +140,13 @@ func holders(d *db) (all []string) {
 	return all
 }
 
-// first returns the token of the first in the queue who waits, is there, and can be told, or "".
-func (m *machine) first(s *state) string {
-	for _, waiter := range s.db[keyQueue].members {
+// first returns the token of the first in a lock's queue who waits, is there, and can be told, or "".
+func (m *machine) first(s *state, lock uint8) string {
+	d := &s.locks[lock].db
+	for _, waiter := range d[keyQueue].members {
 		token, _, _ := strings.Cut(waiter.name, ":")
 		n := m.claimBy(token)
-		l, alive := &s.lockers[m.of(n)], &s.db[keyLockers]
+		l, alive := &s.lockers[m.of(n)], &d[keyLockers]
 		at := alive.find(token[:1])
 		if l.dead || l.deaf || at < 0 || s.claims[n].phase != waiting && s.claims[n].phase != asking {
 			continue
@@ -159,6 +176,10 @@ func (m *machine) before(s *state, was *db, waits, has string) bool {
 	if its, ok := place(has); ok {
 		front, _ := place(waits)
 		return front < its
+	}
+	if m.Rests { // it may have rested, and be told of now
+		front, _ := place(waits)
+		return Time(front) < s.claims[m.claimBy(has)].local.entered
 	}
 	return s.claims[m.claimBy(waits)].came < s.claims[m.claimBy(has)].came
 }

@@ -25,8 +25,14 @@ const (
 	keyCount
 )
 
-// keyNames are the names of the keys of the one lock.
-var keyNames = [keyCount]string{"lock:{k}", "lock:{k}:queue", "lock:{k}:alive", "lock:{k}:fence", "lock:{k}:holders", "lock:{k}:answer"}
+// keyNames are the names of the keys of each lock.
+var keyNames = [mostLocks][keyCount]string{
+	{"lock:{k}", "lock:{k}:queue", "lock:{k}:alive", "lock:{k}:fence", "lock:{k}:holders", "lock:{k}:answer"},
+	{"lock:{l}", "lock:{l}:queue", "lock:{l}:alive", "lock:{l}:fence", "lock:{l}:holders", "lock:{l}:answer"},
+}
+
+// keysOfAll are KEYS of all.lua.
+var keysOfAll = slices.Concat(keyNames[0][:keyAnswer], keyNames[1][:keyAnswer])
 
 // A kindOf says what a key holds.
 type kindOf uint8
@@ -64,9 +70,10 @@ func (d *db) expire(now Time) {
 	}
 }
 
-// A server carries out commands at one moment, on the keys of one lock or on any.
+// A server carries out commands at one moment, on the keys of one lock, or two, or on any.
 type server struct {
-	db        *db               // of one lock
+	db        *db               // of one lock, which has the names of the first
+	second    *db               // of the second one, in a command about both
 	many      map[string]*entry // or else any, by name; what one holds may be absent
 	now       Time
 	inMillis  bool // keys expire as Redis has it: in the millisecond behind the one that their time ends with
@@ -85,16 +92,20 @@ func (s *server) ended() Time {
 
 // expire takes out what has expired.
 func (s *server) expire() {
-	if s.db != nil {
-		s.db.expire(s.ended())
+	for _, d := range [...]*db{s.db, s.second} {
+		if d != nil {
+			d.expire(s.ended())
+		}
 	}
 }
 
 // entry returns the key by that name, or nil for the name that no key of the lock has.
 func (s *server) entry(name string) *entry {
 	if s.db != nil {
-		if at, ok := place(name); ok {
-			return &s.db[at]
+		for lock, d := range [...]*db{s.db, s.second} {
+			if at := slices.Index(keyNames[lock][:], name); at >= 0 && d != nil {
+				return &d[at]
+			}
 		}
 		return nil
 	}
@@ -119,12 +130,6 @@ func (s *server) in(ms int64) Time {
 
 // A publication is a message that a script has sent.
 type publication struct{ channel, text string }
-
-// place returns the key by that name; ok is false for the name that no key has.
-func place(name string) (at key, ok bool) {
-	i := slices.Index(keyNames[:], name)
-	return key(max(i, 0)), i >= 0
-}
 
 // call carries out one command. The reply is nil, an int64, a string, an errReply, or a []any of them.
 func (s *server) call(args []string) any {

@@ -14,22 +14,20 @@ func bit(b bool) byte {
 	return 0
 }
 
+func bits(all ...bool) (n byte) {
+	for i, one := range all {
+		n |= bit(one) << i
+	}
+	return n
+}
+
 // encode appends the state, normalised, to b.
 func (s *state) encode(b []byte) []byte {
 	number := func(t Time) { b = binary.AppendVarint(b, t) }
-	small := func(bits ...bool) {
-		var n byte
-		for i, one := range bits {
-			n |= bit(one) << i
-		}
-		b = append(b, n)
-	}
 	number(s.back)
 	number(s.real % unit)
 	b = s.work.encode(append(b, s.faults, s.leaves, s.resolves))
-	small(s.forgot, s.died)
-	number(s.highest)
-	number(s.highestAlone)
+	b = append(b, bit(s.died))
 	number(s.ticket.number)
 	number(s.stays)
 	b = append(b, s.stayer, s.ticket.resumed, bit(s.ticket.handed), bit(s.ticket.doubted))
@@ -37,42 +35,63 @@ func (s *state) encode(b []byte) []byte {
 		number(t)
 	}
 	for i := range s.claims {
-		c := &s.claims[i]
-		b = append(b, byte(c.phase))
-		if c.phase == gone {
-			number(c.since)
-		}
-		if c.phase == idle || c.phase == gone {
-			continue
-		}
-		small(c.renewed, c.doubt, c.released, c.spent, c.discards)
-		small(c.behind, c.looked, c.served, c.unsure, c.began, c.lost, c.undone)
-		for _, t := range [...]Time{c.arrived, c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.since, c.news.fence, c.news.since, c.news.lasts} {
-			number(t)
-		}
+		b = s.claims[i].encode(b)
 	}
 	for i := range s.lockers {
-		l := &s.lockers[i]
-		small(l.dead, l.deaf)
-		b = append(b, byte(len(l.inbox)))
-		for _, m := range l.inbox {
-			b = append(b, m.claim, bit(m.revoked))
-			number(m.fence)
-			number(m.at)
-			number(m.first)
-		}
+		b = s.lockers[i].encode(b)
 	}
 	b = append(b, byte(len(s.net)))
 	for i := range s.net {
-		c := &s.net[i]
-		b = append(b, byte(c.what), c.claim, c.step, c.reply.next)
-		b = append(b, c.reply.answer, c.reply.begun, bit(c.keeps), bit(c.undone), bit(c.reply.spent))
-		small(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped)
-		for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.stay, c.reply.fence, c.reply.clock, c.reply.first} {
-			number(t)
+		b = s.net[i].encode(b)
+	}
+	for i := range s.locks {
+		l := &s.locks[i]
+		b = append(b, bit(l.forgot))
+		number(l.highest)
+		number(l.highestAlone)
+		b = l.db.encode(b)
+	}
+	return b
+}
+
+// encode appends the claim to b.
+func (c *claim) encode(b []byte) []byte {
+	b = append(b, byte(c.phase))
+	switch c.phase {
+	case gone:
+		return binary.AppendVarint(b, c.since)
+	case idle:
+		return append(b, bit(c.doubt))
+	case resting, asking, waiting, holding, giving, leaving:
+	}
+	b = append(b, c.local.known, bits(c.renewed, c.doubt, c.released, c.spent, c.discards, c.local.missed), bits(c.behind, c.looked, c.served, c.unsure, c.began, c.lost, c.undone))
+	for _, t := range [...]Time{c.arrived, c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.since, c.local.entered, c.local.granted, c.local.others, c.news.fence, c.news.since, c.news.lasts} {
+		b = binary.AppendVarint(b, t)
+	}
+	return b
+}
+
+// encode appends the Locker to b.
+func (l *locker) encode(b []byte) []byte {
+	b = append(b, bits(l.dead, l.deaf), byte(len(l.inbox)))
+	for _, m := range l.inbox {
+		b = append(b, m.claim, bits(m.revoked, m.contended))
+		for _, t := range [...]Time{m.fence, m.at, m.first, m.waits} {
+			b = binary.AppendVarint(b, t)
 		}
 	}
-	return s.db.encode(b)
+	return b
+}
+
+// encode appends the command to b.
+func (c *command) encode(b []byte) []byte {
+	b = append(b, byte(c.what), c.claim, c.step, c.next, c.reply.next)
+	b = append(b, c.reply.answer, c.reply.begun, bit(c.keeps), bit(c.undone), bit(c.reply.spent))
+	b = append(b, bits(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped))
+	for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.stay, c.reply.fence, c.reply.second, c.reply.clock, c.reply.first, c.reply.waits, c.reply.given} {
+		b = binary.AppendVarint(b, t)
+	}
+	return b
 }
 
 // encode appends the keys to b.

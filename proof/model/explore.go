@@ -95,8 +95,11 @@ type finding struct {
 }
 
 // begin is the state in which nothing has happened.
-func begin() *state {
+func (z *Size) begin() *state {
 	s := &state{real: origin + 4}
+	for i := range z.Absent {
+		s.claims[z.claims()-1-i].phase = gone
+	}
 	s.normalise()
 	return s
 }
@@ -108,7 +111,7 @@ func Explore(z Size, most int, ways bool) (Result, error) {
 		return Result{}, errors.New("too many claims or Lockers")
 	}
 	began := time.Now()
-	known, first := newSeen(), begin()
+	known, first := newSeen(), z.begin()
 	root := known.name(first.encode(nil))
 	known.add(root, link{})
 	frontier := []spot{{first, root}}
@@ -143,8 +146,8 @@ func Explore(z Size, most int, ways bool) (Result, error) {
 		r.Depth++
 		if len(findings) > 0 {
 			f := findings[0]
-			r.Wrong = f.wrong
 			r.Trace = z.trace(known, root, f.from, &f.step)
+			_, r.Wrong, _ = strings.Cut(r.Trace[len(r.Trace)-1], "  <-- ") // with the names that the processes have there
 			break
 		}
 	}
@@ -187,6 +190,7 @@ func (w *worker) work(known *seen, share []spot, ways bool) {
 				w.found = append(w.found, finding{at.name, t, wrong})
 				return
 			}
+			w.rename(next)
 			encoded = next.encode(encoded[:0])
 			n := known.name(encoded)
 			if ways && i < usual && t.op != opLeave && t.op != opAskLast {
@@ -264,7 +268,7 @@ func (z *Size) trace(known *seen, root, to name, last *step) []string {
 	m := newMachine(z)
 	defer m.lua.close()
 	var lines []string
-	s := begin()
+	s, are := z.begin(), asTheyAre
 	for _, t := range steps {
 		text := z.tell(s, t)
 		next, wrong := m.take(s, t)
@@ -272,7 +276,8 @@ func (z *Size) trace(known *seen, root, to name, last *step) []string {
 		if wrong != "" {
 			text += "  <-- " + wrong
 		}
-		lines = append(lines, text)
+		lines = append(lines, are.in(text))
+		are = are.after(m.rename(next))
 		s = next
 	}
 	return lines
@@ -319,6 +324,9 @@ func (z *Size) tell(s *state, t step) string {
 		if z.Notes {
 			return z.token(t.a) + ": its work is done"
 		}
+		if next, ok := z.heir(s, t.a); ok {
+			return z.token(t.a) + ": Release, and the lock passes on to " + z.token(next)
+		}
 		return z.token(t.a) + ": Release"
 	case opCarryOut:
 		return "Redis carries out " + z.describe(&s.net[t.a])
@@ -327,6 +335,9 @@ func (z *Size) tell(s *state, t step) string {
 	case opVanish:
 		return "never arrives: " + z.describe(&s.net[t.a])
 	case opHear:
+		if s.lockers[t.a].inbox[0].contended {
+			return fmt.Sprintf("Locker %c hears that others wait", 'A'+t.a)
+		}
 		return fmt.Sprintf("Locker %c hears that %s has the lock", 'A'+t.a, z.token(s.lockers[t.a].inbox[0].claim))
 	case opListen:
 		return fmt.Sprintf("Locker %c subscribes again", 'A'+t.a)
@@ -338,11 +349,14 @@ func (z *Size) tell(s *state, t step) string {
 	case LoseMessage, Crash, Deafen:
 		return fmt.Sprintf("FAULT %v: Locker %c", f, 'A'+t.b)
 	default:
+		if z.locks() > 1 {
+			return fmt.Sprintf("FAULT %v: lock %d", f, t.b)
+		}
 		return fmt.Sprintf("FAULT %v", f)
 	}
 }
 
-var whatNames = [...]string{"SET", "acquire", "resume", "renew", "look", "note", "look behind the release", "Resolve", "give", "release", "hand-on", "removal", "removal of the ticket"}
+var whatNames = [...]string{"SET", "acquire of all keys", "acquire", "resume", "renew", "look", "note", "look behind the release", "Resolve", "give", "release", "release to another of its process", "hand-on", "removal", "removal of the ticket"}
 
 func (z *Size) describe(c *command) string {
 	text := whatNames[c.what]
@@ -359,11 +373,17 @@ func (z *Size) describe(c *command) string {
 // difference tells what a step has changed at the lock and of the claims.
 func (z *Size) difference(before, after *state) string {
 	var told []string
-	if was, is := strings.Join(holders(&before.db), " "), strings.Join(holders(&after.db), " "); was != is {
-		told = append(told, fmt.Sprintf("lock %s", orElse(is, "free")))
-	}
-	if was, is := names(before.db[keyQueue]), names(after.db[keyQueue]); was != is {
-		told = append(told, fmt.Sprintf("queue %s", orElse(is, "empty")))
+	for i := range z.locks() {
+		b, a, which := &before.locks[i].db, &after.locks[i].db, ""
+		if z.locks() > 1 {
+			which = fmt.Sprintf(" %d", i)
+		}
+		if was, is := strings.Join(holders(b), " "), strings.Join(holders(a), " "); was != is {
+			told = append(told, fmt.Sprintf("lock%s %s", which, orElse(is, "free")))
+		}
+		if was, is := names(b[keyQueue]), names(a[keyQueue]); was != is {
+			told = append(told, fmt.Sprintf("queue%s %s", which, orElse(is, "empty")))
+		}
 	}
 	if was, is := z.tellRecord(before), z.tellRecord(after); was != is {
 		told = append(told, is)
@@ -382,7 +402,7 @@ func (z *Size) difference(before, after *state) string {
 	return "   [" + strings.Join(told, "; ") + "]"
 }
 
-var phaseNames = [...]string{"idle", "asks", "waits", "holds", "gives back", "is removed", "has gone"}
+var phaseNames = [...]string{"idle", "rests", "asks", "waits", "holds", "gives back", "is removed", "has gone"}
 
 func names(e entry) string {
 	var all []string

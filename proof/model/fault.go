@@ -30,14 +30,21 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 		s.net = slices.DeleteFunc(s.net, func(c command) bool { return int(m.of(c.claim)) == at && c.executed })
 	case Deafen:
 		s.lockers[at].deaf, s.lockers[at].inbox = true, nil
+		for i := range m.claims() {
+			if c := &s.claims[i]; m.Rests && int(m.of(uint8(i))) == at && c.phase != gone {
+				c.local.missed = true
+			}
+		}
 	case Delete:
-		s.db[keyLock], s.forgot = entry{}, true
+		s.locks[at].db[keyLock], s.locks[at].forgot = entry{}, true
 	case Forget:
-		s.db, s.forgot = db{}, true
+		for i := range s.locks {
+			s.locks[i].db, s.locks[i].forgot = db{}, true
+		}
 	case Force:
 		s.real++
-		s.forgot = true // the holder learns of it by a message, and another may have the lock by then
-		srv := m.server(s)
+		s.locks[at].forgot = true // the holder learns of it by a message, and another may have the lock by then
+		srv := m.server(s, uint8(at))
 		got := m.run(srv, m.scripts(0)["force"], []string{prefix})
 		if text, failed := got.(errReply); failed {
 			return string(text)
@@ -47,8 +54,10 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 		}
 	case SetBack:
 		s.back += second
-		if m.nobodyHolds(s) { // then nothing remembers the last fence, as docs and Lease.Fence say
-			s.highest, s.highestAlone = 0, 0
+		for i := range m.locks() {
+			if l := &s.locks[i]; m.nobodyHolds(s, &l.db) { // then nothing remembers the last fence, as docs and Lease.Fence say
+				l.highest, l.highestAlone = 0, 0
+			}
 		}
 	}
 	return ""
@@ -64,9 +73,14 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 	}
 	c := &s.claims[o.claim]
 	switch o.what {
-	case set, acquire:
+	case set, acquire, all:
 		c.doubt = true
+		if o.what == all {
+			m.allInDoubt(s, o)
+		}
 		switch {
+		case m.Waits && o.what == all:
+			m.askAlone(s, o.claim)
 		case !m.Waits:
 			m.abandon(s, o.claim)
 		case c.news != (news{}):
@@ -82,6 +96,10 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 	case give, release, handOn:
 		c.released = true
 		m.giveBack(s, o.claim)
+	case offer:
+		c.released = true
+		m.giveBack(s, o.claim)
+		m.offerUnanswered(s, o.next)
 	case remove:
 		s.send(command{what: remove, claim: o.claim, fence: o.fence})
 	case note:
@@ -96,8 +114,8 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 }
 
 // nobodyHolds reports whether the lock is free, or was taken by SET by one who was told no fence yet.
-func (m *machine) nobodyHolds(s *state) bool {
-	token, fence, _ := strings.Cut(s.db[keyLock].text, ":")
+func (m *machine) nobodyHolds(s *state, d *db) bool {
+	token, fence, _ := strings.Cut(d[keyLock].text, ":")
 	if token == "" {
 		return true
 	}

@@ -91,13 +91,13 @@ func (j *judge) close() { j.lua.close() }
 func (j *judge) take(c call) error {
 	command := strings.ToUpper(c.args[0])
 	if command != "EVALSHA" && command != "EVAL" {
-		if len(c.args) > 1 && slices.Contains(keyNames[:], c.args[1]) {
+		if len(c.args) > 1 && slices.Contains(keyNames[0][:], c.args[1]) {
 			srv := &server{db: &j.db, now: c.at, inMillis: true}
 			srv.call(c.args)
 		}
 		return nil
 	}
-	if len(c.args) < 4 || c.args[3] != keyNames[keyLock] {
+	if len(c.args) < 4 || c.args[3] != keyNames[0][keyLock] {
 		return nil // another lock's
 	}
 	sha := c.args[1]
@@ -153,7 +153,7 @@ func (j *judge) calls(s *script, at Time, args []string, listens bool) (all [][]
 	srv := &server{db: &after, now: at, inMillis: true, listens: func(string) bool { return listens }, saw: func(args []string) {
 		all = append(all, slices.Clone(args))
 	}}
-	if text, failed := j.lua.run(srv, s, keyNames[:], args).(errReply); failed {
+	if text, failed := j.lua.run(srv, s, keyNames[0][:], args).(errReply); failed {
 		return nil, after, errors.New(string(text))
 	}
 	return all, after, nil

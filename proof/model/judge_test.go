@@ -109,7 +109,7 @@ func TestARealServerDoesWhatTheModelDoes(t *testing.T) {
 
 			// One call of the last script that wrote the lock says something else.
 			for i, c := range slices.Backward(calls) {
-				at := slices.IndexFunc(c.inner, func(args []string) bool { return args[0] == "SET" && args[1] == keyNames[keyLock] })
+				at := slices.IndexFunc(c.inner, func(args []string) bool { return args[0] == "SET" && args[1] == keyNames[0][keyLock] })
 				if at < 0 {
 					continue
 				}

@@ -1,11 +1,33 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // This file has what a Locker does: what it sends, and what it makes of replies and messages.
 
 // ask sends a claim's question.
 func (m *machine) ask(s *state, n uint8, last bool) {
+	if m.Rests && s.claims[n].phase == idle && m.rests(s, n) {
+		return
+	}
+	if m.AtOnce && s.claims[n].phase == idle {
+		s.send(command{what: all, claim: n - m.lock(n)})
+		s.claims[n].phase = asking
+		return
+	}
+	m.askBy(s, n, last)
+}
+
+// askAlone has a claim of a call for several keys ask by itself, for the first time.
+func (m *machine) askAlone(s *state, n uint8) {
+	s.claims[n].phase = idle
+	m.askBy(s, n, false)
+}
+
+// askBy sends a claim's question by itself.
+func (m *machine) askBy(s *state, n uint8, last bool) {
 	c := &s.claims[n]
 	c.behind = c.behind || c.phase == idle && m.Async && m.gives(s, n)
 	if c.phase == idle && m.Do && !m.Notes {
@@ -19,7 +41,7 @@ func (m *machine) ask(s *state, n uint8, last bool) {
 	case m.Do:
 		c.came = s.clock()
 		s.send(command{what: acquire, claim: n, last: !m.Waits})
-	case m.kind(n) == Exclusive:
+	case m.kind(n) == Exclusive && !m.NoSet && !c.doubt:
 		c.came = s.clock()
 		s.send(command{what: set, claim: n, estimate: s.clock()})
 	default:
@@ -29,8 +51,27 @@ func (m *machine) ask(s *state, n uint8, last bool) {
 	c.phase = asking
 }
 
+// leave has a claim's caller not wait any more.
+func (m *machine) leave(s *state, n uint8) {
+	if s.claims[n].phase == resting { // Redis does not know it
+		s.claims[n] = claim{phase: gone}
+		return
+	}
+	for i := range s.net {
+		if c := &s.net[i]; c.claim == n {
+			c.lost = true
+			if c.what == all {
+				m.allInDoubt(s, *c)
+			}
+		}
+	}
+	s.net = slices.DeleteFunc(s.net, func(c command) bool { return c.claim == n && c.lost && c.executed })
+	m.abandon(s, n)
+}
+
 // abandon has the janitor remove what a claim may have.
 func (m *machine) abandon(s *state, n uint8) {
+	m.giveUp(s, n)
 	if m.Hole == NoCleanUp {
 		s.claims[n] = claim{phase: gone}
 		return
@@ -59,12 +100,19 @@ func (m *machine) giveBack(s *state, n uint8) {
 	if m.role(n) == Issues && !c.undone {
 		how = handOn
 	}
+	next, offers := uint8(0), false
+	if !c.released {
+		next, offers = m.offersTo(s, n)
+	}
+	if offers {
+		how = offer
+	}
 	var stay Time
 	if m.Stays && c.since+minHold > s.clock() {
 		how, stay = release, c.since+minHold-s.clock()
 	}
 	keeps := m.Do && !c.served && (!c.undone || m.Hole != NoTakingBack)
-	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate, stay: stay, keeps: keeps, undone: keeps && c.undone})
+	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate, stay: stay, keeps: keeps, undone: keeps && c.undone, next: next})
 }
 
 // serve has a claim have the answer of another one.
@@ -88,21 +136,26 @@ func (m *machine) hold(s *state, n uint8, from Time, lasts, fence, estimate Time
 		m.abandon(s, n)
 		return ""
 	}
-	highest := s.highest
+	l := &s.locks[m.lock(n)]
+	highest := l.highest
 	if m.kind(n) != Exclusive { // those who share may learn of it in any order
-		highest = s.highestAlone
+		highest = l.highestAlone
 	} else {
-		s.highestAlone = fence
+		l.highestAlone = fence
 	}
-	if fence <= highest && !s.forgot { // otherwise two may hold, and learn of it in any order
+	if fence <= highest && !l.forgot { // otherwise two may hold, and learn of it in any order
 		wrong = fmt.Sprintf("the fence of %s is not higher than that of an earlier holder", m.token(n))
 	}
-	s.highest = max(s.highest, fence)
+	l.highest = max(l.highest, fence)
 	c.phase, c.trusted, c.fence, c.estimate = holding, from+lasts, fence, estimate
 	if m.Stays {
 		c.since = from
 	}
+	if m.Rests {
+		c.local.granted = from
+	}
 	m.issue(s, n)
+	m.goOn(s, n)
 	return wrong
 }
 
@@ -144,11 +197,13 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 		return ""
 	}
 	if r.next > 0 {
-		wrong = m.hear(s, message{claim: r.next - 1, fence: r.fence, at: r.clock, first: r.first})
+		wrong = m.hear(s, message{claim: r.next - 1, fence: r.fence, at: r.clock, first: r.first, waits: r.waits})
 	}
 	switch o.what {
 	case set:
 		return wrong + m.heardOfSet(s, o)
+	case all:
+		return wrong + m.heardOfAll(s, o)
 	case acquire:
 		c.asked, c.answered = o.sent, r.clock
 		switch {
@@ -156,7 +211,8 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 			wrong += m.told(s, r.answer)
 			m.serve(s, o.claim)
 		case r.yes:
-			c.looked = !m.Notes
+			c.looked = m.Do && !m.Notes
+			m.contend(c, r.waits)
 			return wrong + m.hold(s, o.claim, o.sent, ttl, r.fence, 0)
 		case c.news != (news{}):
 			return wrong + m.holdByNews(s, o.claim)
@@ -204,6 +260,9 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 			break
 		}
 		m.over(s, o)
+	case offer:
+		wrong += m.offerEnded(s, o)
+		m.over(s, o)
 	case release, remove:
 		if m.Notes && o.keeps {
 			return wrong + m.kept(s, o)
@@ -215,6 +274,7 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 
 // over ends a claim after a command that gives back, unless another one could arrive behind it and take the lock.
 func (m *machine) over(s *state, o command) {
+	m.giveUp(s, o.claim)
 	if (!o.certain || o.what != remove && s.claims[o.claim].doubt) && m.Hole != EarlyCleanUp {
 		m.abandon(s, o.claim)
 		return
@@ -231,11 +291,20 @@ func (m *machine) hear(s *state, msg message) (wrong string) {
 	c := &s.claims[msg.claim]
 	switch {
 	case s.lockers[m.of(msg.claim)].dead:
+	case msg.contended:
+		if c.phase == asking || c.phase == waiting || c.phase == holding {
+			m.noteTold(s, msg)
+			m.contend(c, msg.waits)
+		}
 	case msg.revoked:
 		if c.phase == holding {
 			m.lose(s, msg.claim)
 		}
+	case m.Rests && c.answered == 0 && c.phase == waiting: // the server's clock is not known
+		m.ask(s, msg.claim, false)
+	case m.Rests && c.answered == 0 && c.phase == asking: // the reply says so, too
 	case c.phase == waiting, c.phase == asking && c.asked != 0:
+		m.contend(c, msg.waits)
 		// The grant was not before the last question was sent, and as long after its answer as the server's clock says.
 		c.news = news{msg.fence, c.asked + msg.at - c.answered, msg.first}
 		if c.phase == waiting { // otherwise the reply is awaited, which may say the same

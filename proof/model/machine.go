@@ -18,6 +18,7 @@ type machine struct {
 // An effect is what a script did to the keys, what it sent, and what it answered.
 type effect struct {
 	db        db
+	second    *db
 	published []publication
 	reply     any
 }
@@ -40,16 +41,27 @@ func (m *machine) run(srv *server, s *script, args []string) any {
 		key = append(key, bit(srv.listens(prefix+string(rune('A'+i)))))
 	}
 	m.key = srv.db.encode(key)
+	names := keyNames[0][:]
+	if srv.second != nil {
+		m.key, names = srv.second.encode(m.key), keysOfAll
+	}
 	e, known := m.known[string(m.key)]
 	if !known {
-		e.reply = m.lua.run(srv, s, keyNames[:], args)
+		e.reply = m.lua.run(srv, s, names, args)
 		e.db, e.published = *srv.db, srv.published
+		if srv.second != nil {
+			second := *srv.second
+			e.second = &second
+		}
 		if len(m.known) >= mostKnown {
 			clear(m.known)
 		}
 		m.known[string(m.key)] = e
 	}
 	*srv.db, srv.published = e.db, e.published
+	if srv.second != nil {
+		*srv.second = *e.second
+	}
 	return e.reply
 }
 
@@ -58,6 +70,7 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 	next = s.clone()
 	switch t.op {
 	case opPass:
+		m.renewParts(next)
 		next.real += second
 		for i := range m.claims() {
 			if c := &next.claims[i]; c.phase == holding && c.trusted <= next.real { // the timer of the lease
@@ -71,13 +84,7 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		m.ask(next, t.a, true)
 	case opLeave:
 		next.leaves++
-		for i := range next.net {
-			if c := &next.net[i]; c.claim == t.a {
-				c.lost = true
-			}
-		}
-		next.net = slices.DeleteFunc(next.net, func(c command) bool { return c.claim == t.a && c.lost && c.executed })
-		m.abandon(next, t.a)
+		m.leave(next, t.a)
 	case opRenew:
 		c := &next.claims[t.a]
 		c.renewed = true
@@ -90,14 +97,14 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		m.fail(next, t.a)
 	case opResolve:
 		next.resolves++
-		next.net = append(next.net, command{what: resolve, claim: t.a, fence: next.db.work(), lost: true})
+		next.net = append(next.net, command{what: resolve, claim: t.a, fence: next.locks[0].db.work(), lost: true})
 	case opDoubt:
 		m.doubt(next, t.a)
 	case opClear:
 		m.clear(next, t.a)
 	case opRelease:
 		next.work.done |= 1 << t.a
-		m.giveBack(next, t.a)
+		wrong = m.release(next, t.a)
 	case opCarryOut:
 		wrong = m.carryOut(next, int(t.a))
 	case opReply:
@@ -117,11 +124,15 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		next.faults++
 		wrong = m.fault(next, Fault(t.a), int(t.b))
 	}
+	if m.Rests {
+		m.promote(next)
+		m.forgetTenures(next)
+	}
 	if wrong == "" {
 		wrong = m.check(next)
 	}
 	if m.Notes {
-		next.db[keyAnswer].outlasts(next.real)
+		next.locks[0].db[keyAnswer].outlasts(next.real)
 	}
 	next.normalise()
 	return next, wrong

@@ -20,10 +20,12 @@ const (
 	retainedMs  = "90000"
 )
 
-// server returns the server at this moment.
-func (m *machine) server(s *state) *server {
-	s.db.expire(s.now())
-	return &server{db: &s.db, now: s.now(), listens: func(channel string) bool {
+// server returns the server at this moment, for commands about one lock.
+func (m *machine) server(s *state, lock uint8) *server {
+	for i := range s.locks {
+		s.locks[i].db.expire(s.now())
+	}
+	return &server{db: &s.locks[lock].db, now: s.now(), listens: func(channel string) bool {
 		l := &s.lockers[channel[len(prefix)]-'A']
 		return !l.dead && !l.deaf
 	}}
@@ -33,9 +35,18 @@ func (m *machine) server(s *state) *server {
 func (m *machine) carryOut(s *state, at int) string {
 	s.real++
 	o := &s.net[at]
-	srv := m.server(s)
-	before := s.db
-	front := m.first(s)
+	srv := m.server(s, m.lock(o.claim))
+	if o.what == all {
+		srv.second = &s.locks[1].db
+	}
+	was := s.locks
+	before := &was[m.lock(o.claim)].db
+	front := m.first(s, m.lock(o.claim))
+	var fronts [mostLocks]string
+	fronts[m.lock(o.claim)] = front
+	if o.what == all {
+		fronts[1] = m.first(s, 1)
+	}
 	if o.what == set {
 		m.carryOutSet(s, srv, o, front)
 	} else {
@@ -45,12 +56,12 @@ func (m *machine) carryOut(s *state, at int) string {
 			return string(text)
 		}
 		o.executed = true
-		o.certain = (o.what >= give || o.what == resume || o.last) && !s.late(o.claim)
+		o.certain = (o.what >= give || o.what == resume || o.last) && !m.late(s, o.claim)
 		m.read(o, got, srv.now)
 		if o.stay > 0 && o.reply.yes {
 			s.stays, s.stayer = max(s.stays, o.sent+o.stay), o.claim
 		}
-		if wrong := m.answers(s, o, &before); wrong != "" {
+		if wrong := m.answers(s, o, before); wrong != "" {
 			return wrong
 		}
 		if m.Async {
@@ -59,25 +70,42 @@ func (m *machine) carryOut(s *state, at int) string {
 			}
 		}
 	}
-	if wrong := m.robsTicket(s, o, &before); wrong != "" {
+	if wrong := m.robsTicket(s, o, before); wrong != "" {
 		return wrong
 	}
 	for _, p := range srv.published {
 		m.deliver(s, p)
 	}
-	if o.what != set && front != "" {
-		had, has := holders(&before), holders(&s.db)
-		for _, token := range has {
-			if o.what != handOn && o.what != resume && !slices.Contains(had, token) && !slices.Contains(has, front) && m.before(s, &before, front, token) {
-				return fmt.Sprintf("%s has overtaken %s", token, front)
-			}
-		}
+	if m.Rests {
+		m.noteAhead(s, before, srv.db)
 	}
-	if o.what >= give && front != "" && holders(&before) != nil && holders(&s.db) == nil {
-		return fmt.Sprintf("%s waits, and was not handed the lock", front)
+	for lock, front := range fronts {
+		if wrong := m.outOfTurn(s, o, &was[lock].db, &s.locks[lock].db, front); wrong != "" {
+			return wrong
+		}
 	}
 	if o.lost && o.executed {
 		s.net = slices.Delete(s.net, at, at+1)
+	}
+	return ""
+}
+
+// outOfTurn returns what is wrong with what a command has done to a lock for which somebody waits: front, the first of them.
+func (m *machine) outOfTurn(s *state, o *command, before, after *db, front string) string {
+	if front == "" {
+		return ""
+	}
+	had, has := holders(before), holders(after)
+	if o.what >= give && had != nil && has == nil {
+		return fmt.Sprintf("%s waits, and was not handed the lock", front)
+	}
+	if o.what == set || o.what == handOn || o.what == resume {
+		return ""
+	}
+	for _, token := range has {
+		if !slices.Contains(had, token) && !slices.Contains(has, front) && (o.what == all || m.before(s, before, front, token)) {
+			return fmt.Sprintf("%s has overtaken %s", token, front)
+		}
 	}
 	return ""
 }
@@ -96,7 +124,7 @@ func (m *machine) answers(s *state, o *command, before *db) string {
 	if maker := o.reply.answer; maker > 0 && s.made[maker-1] < o.arrived {
 		return fmt.Sprintf("%s has the answer of %s, which was made before it came", token, m.token(maker-1))
 	}
-	if o.keeps && s.db[keyAnswer].text != before[keyAnswer].text {
+	if o.keeps && s.locks[0].db[keyAnswer].text != before[keyAnswer].text {
 		s.made[o.claim] = s.real
 		if !slices.Contains(holders(before), token) {
 			return token + " has kept an answer without the lock"
@@ -108,7 +136,7 @@ func (m *machine) answers(s *state, o *command, before *db) string {
 // leftBehind returns what is wrong with a command that was carried out where releases are not awaited: each ends the matter
 // by itself, and no call meets one of its own process that it came behind.
 func (m *machine) leftBehind(s *state, o *command) string {
-	has := holders(&s.db)
+	has := holders(&s.locks[m.lock(o.claim)].db)
 	if (o.what == give || o.what == release && o.stay == 0) && slices.Contains(has, m.token(o.claim)) {
 		return fmt.Sprintf("%s has gone on, and its release has left it the lock: its process may end now", m.token(o.claim))
 	}
@@ -127,14 +155,15 @@ func (m *machine) carryOutSet(s *state, srv *server, o *command, front string) {
 	value := m.token(o.claim) + ":~" + strconv.FormatInt(o.estimate, 10)
 	switch o.step {
 	case 0:
-		o.reply.yes = srv.call([]string{"SET", keyNames[keyLock], value, "NX", "PX", ms}) == "OK"
-		o.reply.jumped = m.before(s, &s.db, front, m.token(o.claim))
+		o.reply.yes = srv.call([]string{"SET", keyNames[0][keyLock], value, "NX", "PX", ms}) == "OK"
+		o.reply.jumped = m.before(s, srv.db, front, m.token(o.claim))
 	case 1:
-		o.reply.alone = srv.call([]string{"EXISTS", keyNames[keyQueue], keyNames[keyLockers], keyNames[keyFence]}) == int64(0)
+		o.reply.alone = srv.call([]string{"EXISTS", keyNames[0][keyQueue], keyNames[0][keyLockers], keyNames[0][keyFence]}) == int64(0)
 	case 2:
 		o.reply.clock = srv.now
 	case 3:
-		o.reply.same = srv.call([]string{"GET", keyNames[keyLock]}) == value
+		o.reply.same = srv.call([]string{"GET", keyNames[0][keyLock]}) == value
+		o.reply.jumped = o.reply.jumped && m.before(s, srv.db, front, m.token(o.claim)) // not one that has left since
 		o.executed = true
 	}
 	o.step++
@@ -147,6 +176,12 @@ func (m *machine) call(o *command, now Time) (name string, args []string) {
 		fence = strconv.FormatInt(o.fence, 10)
 	}
 	switch o.what {
+	case all:
+		args = []string{m.terms(o.claim)}
+		for _, p := range m.parts(o.claim) {
+			args = append(args, m.token(p))
+		}
+		return "all", args
 	case acquire:
 		join := "wait"
 		if o.last {
@@ -159,6 +194,9 @@ func (m *machine) call(o *command, now Time) (name string, args []string) {
 		return "acquire", args
 	case resume:
 		return "resume", []string{token, m.terms(o.claim), ticketToken, fence}
+	case offer:
+		waited := strconv.FormatInt(o.sent-o.came, 10)
+		return "releaseto", []string{token, m.token(o.next), m.terms(o.next), listens, waited, "0", fence}
 	case handOn:
 		return "handon", []string{token, ticketToken, ms, fence, strconv.FormatInt(cmp.Or(o.estimate, o.fence), 10)}
 	case discard:
@@ -223,6 +261,15 @@ func (m *machine) read(o *command, got any, now Time) {
 			r.yes, r.fence = true, number(text)
 		} else if list[0] == int64(1) {
 			r.yes, r.fence = true, number(list[1].(string))
+			if m.Rests && len(list) > 4 {
+				r.waits = number(list[4].(string))
+			}
+		}
+	case offer:
+		m.readOffer(r, got)
+	case all:
+		if r.yes = list[0] == int64(1); r.yes {
+			r.fence, r.second = number(list[2].(string)), number(list[3].(string))
 		}
 	case resume:
 		r.yes, r.spent = list[0] == int64(1), list[0] == int64(3)
@@ -236,7 +283,7 @@ func (m *machine) read(o *command, got any, now Time) {
 			got = list[0]
 			if len(list) > 1 { // it went to one of the same Locker
 				msg := m.parse(list[1].(string))
-				r.next, r.fence, r.first = msg.claim+1, msg.fence, msg.first
+				r.next, r.fence, r.first, r.waits = msg.claim+1, msg.fence, msg.first, msg.waits
 			}
 		}
 		r.yes = got != int64(0)
@@ -244,9 +291,26 @@ func (m *machine) read(o *command, got any, now Time) {
 	}
 }
 
+// readOffer reads the reply to a release that offers the lock.
+func (m *machine) readOffer(r *reply, got any) {
+	if fence, granted := got.(string); granted {
+		r.yes, r.given = true, number(fence)
+		return
+	}
+	list := got.([]any)
+	r.yes, r.waits = list[0] != int64(0), number(list[3].(string))
+	if fence := list[1].(string); fence != "" {
+		r.given = number(fence)
+	}
+	if len(list) > 4 {
+		msg := m.parse(list[4].(string))
+		r.next, r.fence, r.first, r.waits = msg.claim+1, msg.fence, msg.first, msg.waits
+	}
+}
+
 // deliver puts what a script has published into the inbox of the Locker that it is for.
 func (m *machine) deliver(s *state, p publication) {
-	if p.channel[len(prefix):] == ticketToken[:1] || strings.HasPrefix(p.text, "contended ") {
+	if p.channel[len(prefix):] == ticketToken[:1] || !m.Rests && strings.HasPrefix(p.text, "contended ") {
 		return
 	}
 	l := &s.lockers[p.channel[len(prefix)]-'A']
@@ -262,5 +326,12 @@ func (m *machine) parse(text string) message {
 	if words[0] == "revoked" {
 		return message{claim: m.claimBy(words[1]), revoked: true}
 	}
-	return message{claim: m.claimBy(words[0]), fence: number(words[1]), at: number(words[2]), first: 1000 * number(words[3])}
+	if words[0] == "contended" {
+		return message{claim: m.claimBy(words[2]), contended: true, waits: number(words[1])}
+	}
+	msg := message{claim: m.claimBy(words[0]), fence: number(words[1]), at: number(words[2]), first: 1000 * number(words[3])}
+	if m.Rests {
+		msg.waits = number(words[4])
+	}
+	return msg
 }

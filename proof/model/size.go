@@ -7,6 +7,13 @@ type Size struct {
 	Name    string
 	Lockers int       // processes
 	Claims  int       // calls of Acquire in each, at any time, also at the same
+	Keys    int       // how many keys each call is for, and so how many of the claims are its; 0: one
+	AtOnce  bool      // with Keys: a call asks for all of them in one step first
+	NoSet   bool      // no lock is taken by SET, as in the first call of a process: each is asked for by the script
+	Prompt  bool      // no second passes while somebody waits for a reply, or a message is on its way
+	Rests   bool      // who comes while another call of its process has the lock, or waits for it, rests; and the lock passes on within a process
+	Absent  int       // how many of the claims, of the last Locker, are never made
+	Alike   bool      // of states that differ in the names of the Lockers alone, one is looked at
 	Kinds   []Kind    // of the claims, in turn; none: all are exclusive
 	Waits   bool      // who does not get the lock waits for it
 	Renews  bool      // a holder may renew, once
@@ -83,6 +90,13 @@ const (
 	StayForgotten      // a message that comes late, of a lock that only stays, counts as that of a grant that nobody wants
 	StayCutShort       // what a release without a reply may have left is removed at once, also where it is to stay
 	TicketStays        // a release of which it is not known whether it has handed the lock on leaves the ticket
+	OwnOrder           // each second process takes its keys in the opposite order
+	Circle             // the same, and only what comes of it is looked at
+	PartStays          // a call that gives up keeps the keys that it has
+	OthersUnseen       // a Locker takes no note of who waits elsewhere
+	PassesOn           // a lock passes on within a process for as long as anybody there waits
+	EachReleases       // a lease whose lock passes on is released in Redis as well
+	AllStays           // what a command for all keys may have left is removed only of those keys that were asked for one by one, too
 )
 
 // Smallest are sizes that a test can look at in seconds.
@@ -96,6 +110,10 @@ var Smallest = []Size{
 	{Name: "two whose lock stays for a while", Lockers: 2, Claims: 1, Waits: true, Stays: true},
 	{Name: "two that want one answer", Lockers: 2, Claims: 1, Waits: true, Do: true},
 	{Name: "two that note their work", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true},
+	{Name: "two that want two keys", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true},
+	{Name: "two that want two keys at once", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Waits: true},
+	{Name: "three take turns, and nothing is late", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true},
+	{Name: "two of one process, which rest, and one of another", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true},
 	{Name: "a ticket", Lockers: 2, Claims: 1, Waits: true, Renews: true, Fails: true, Roles: []Role{Issues, Resumes}},
 	{Name: "a ticket that comes twice", Lockers: 3, Claims: 1, Waits: true, Fails: true, Roles: []Role{Issues, Resumes, Resumes}},
 }
@@ -133,9 +151,22 @@ var Larger = []Size{
 	{Name: "two that note their work, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two that note their work, one leaves, a message is lost", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Leaves: 1, Faults: 1, May: []Fault{LoseMessage, Deafen}},
 	{Name: "two that note their work, the lock is deleted or released by force", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Faults: 1, May: []Fault{Delete, Force}},
-	{Name: "three take turns", Lockers: 3, Claims: 1, Waits: true},
-	{Name: "two calls in each of two processes", Lockers: 2, Claims: 2, Waits: true},
-	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},
+	{Name: "two that want two keys, by the script, and anything may be late", Lockers: 2, Claims: 2, Keys: 2, NoSet: true, Alike: true, Waits: true},
+	{Name: "two that want two keys, a reply is lost", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two that want two keys at once, a reply is lost", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two that want two keys at once and do not wait, a reply is lost", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two that want two keys, one leaves, a process dies or a message is lost", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Leaves: 1, Faults: 1, May: []Fault{Crash, LoseMessage}},
+	{Name: "two that want two keys, a lock is deleted, forgotten or released by force", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
+	{Name: "three take turns, by the script, and anything may be late", Lockers: 3, Claims: 1, NoSet: true, Alike: true, Waits: true},
+	{Name: "three renew, one leaves", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Renews: true, Leaves: 1},
+	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},
+	{Name: "three, a reply is lost", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two of one process, which rest, and one of another, by SET", Lockers: 2, Claims: 2, Absent: 1, Rests: true, Prompt: true, Waits: true},
+	{Name: "two of one process, which rest and renew, and one of another", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Renews: true},
+	{Name: "two of one process, which rest, and one of another, one leaves", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Leaves: 1},
+	{Name: "two of one process, which rest, a reply is lost", Lockers: 1, Claims: 2, Rests: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two of one process, which rest, and one of another, messages and subscriptions fail", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{LoseMessage, Deafen}},
+	{Name: "two of one process, which rest, and one of another, a process dies", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{Crash}},
 }
 
 // claims is how many claims there are.
@@ -146,6 +177,12 @@ func (z *Size) of(claim uint8) uint8 { return claim / uint8(z.Claims) }
 
 // scripts returns those of a claim's Locker.
 func (z *Size) scripts(claim uint8) Scripts { return z.Scripts[int(z.of(claim))%len(z.Scripts)] }
+
+// locks is how many locks there are.
+func (z *Size) locks() int { return max(z.Keys, 1) }
+
+// lock returns the lock that a claim is about.
+func (z *Size) lock(claim uint8) uint8 { return claim % uint8(z.locks()) }
 
 // token returns a claim's token.
 func (z *Size) token(claim uint8) string {

@@ -24,6 +24,7 @@ const (
 
 	mostLockers = 3
 	mostClaims  = 4
+	mostLocks   = 2
 )
 
 // A phase is how far a claim has come.
@@ -31,6 +32,7 @@ type phase uint8
 
 const (
 	idle    phase = iota
+	resting       // another of its process sees to its turn
 	asking        // its question is under way
 	waiting       // it has a place in the queue, and rests
 	holding       // it has the lock, and relies on it
@@ -63,6 +65,16 @@ type claim struct {
 	trusted  Time // it relies on the lock until then
 	since    Time // with Stays: since when it has the lock, until what it has left is removed
 	news     news // of a grant, while its question is under way
+	local    local
+}
+
+// A local is what a claim's Locker knows of it by itself, with Rests, and what is to be seen of it.
+type local struct {
+	entered Time  // when it came, to the microsecond
+	granted Time  // from when on its tenure counts
+	others  Time  // when the first came who is known to wait elsewhere; 0: nobody
+	missed  bool  // messages for its Locker may have been lost since it came
+	known   uint8 // who of other Lockers stood in the queue when Redis granted the lock, or was told of since, a bit for each
 }
 
 // A news is what a message has told: the grant's fence, since when it counts, and for how long.
@@ -72,6 +84,8 @@ type news struct{ fence, since, lasts Time }
 type message struct {
 	claim     uint8
 	revoked   bool
+	contended bool // with Rests: somebody waits elsewhere
+	waits     Time // with Rests: when the first came of those who wait; 0: nobody is known to
 	fence, at Time
 	first     Time // the TTL that the grant came with
 }
@@ -88,6 +102,7 @@ type what uint8
 
 const (
 	set     what = iota // SET, EXISTS, TIME, GET: four steps, between which others may come
+	all                 // all.lua, for all claims of a call, in the name of the first
 	acquire             // acquire.lua
 	resume              // resume.lua
 	renew               // renew.lua
@@ -97,6 +112,7 @@ const (
 	resolve             // resolve.lua, by an operator
 	give                // give.lua
 	release             // release.lua
+	offer               // releaseto.lua
 	handOn              // handon.lua
 	remove              // release.lua with a place to leave: the janitor's
 	discard             // the same of the ticket's token
@@ -106,6 +122,7 @@ const (
 type command struct {
 	what     what
 	claim    uint8
+	next     uint8 // of offer: the claim to which the lock is offered
 	step     uint8 // of the four of set, how many are done
 	certain  bool  // of what gives back, or gives up: when it was carried out, nothing of the claim could arrive any more
 	executed bool  // its reply is under way
@@ -126,6 +143,7 @@ type command struct {
 type reply struct {
 	yes    bool // granted, renewed, given back
 	fence  Time
+	second Time // of all: the fence of the second lock
 	clock  Time
 	alone  bool  // EXISTS found nothing
 	same   bool  // GET found what SET wrote
@@ -134,21 +152,30 @@ type reply struct {
 	first  Time  // for how long
 	answer uint8 // one more than the claim whose answer was found
 	begun  uint8 // one more than the claim whose work is noted as begun
+	waits  Time  // with Rests: when the first came of those who wait; 0: nobody
+	given  Time  // of offer: the fence of the one to whom the lock was offered, who has it now
 	spent  bool  // of resume: the ticket has nothing, and never will
+}
+
+// A lock is what the server has of one, and what its holders were told.
+type lock struct {
+	db           db
+	forgot       bool // Redis did not keep its word
+	highest      Time // the highest fence of those who held
+	highestAlone Time // the highest of those who held alone
 }
 
 // A state is everything at one moment.
 type state struct {
 	real     Time // what passes for all alike
 	back     Time // by how much the server's clock was set back
-	db       db
+	locks    [mostLocks]lock
 	claims   [mostClaims]claim
 	lockers  [mostLockers]locker
 	net      []command
 	faults   uint8 // how many there were
 	leaves   uint8 // how many callers have left
 	resolves uint8 // how often an operator has said that work is to be done again
-	forgot   bool  // Redis did not keep its word
 	died     bool  // a process has died
 
 	stays  Time  // a lock that was released is to stay taken until then; 0: it is not
@@ -158,9 +185,6 @@ type state struct {
 
 	work   works
 	ticket ticket
-
-	highest      Time // the highest fence of those who held
-	highestAlone Time // the highest of those who held alone
 }
 
 // clone returns a copy that may be changed.
@@ -176,6 +200,9 @@ func (s *state) now() Time { return s.real - s.back }
 // send puts a command on its way.
 func (s *state) send(c command) {
 	c.sent, c.came, c.arrived = s.clock(), s.claims[c.claim].came, s.claims[c.claim].arrived
+	if c.what == offer {
+		c.came = s.claims[c.next].came
+	}
 	s.net = append(s.net, c)
 }
 
@@ -184,9 +211,13 @@ func (s *state) send(c command) {
 func (s *state) clock() Time { return s.real - s.real%unit }
 
 // late reports whether a command of the claim may arrive yet of which nobody waits for the reply.
-func (s *state) late(claim uint8) bool {
+func (z *Size) late(s *state, claim uint8) bool {
 	return slices.ContainsFunc(s.net, func(c command) bool {
-		return c.claim == claim && c.lost && !c.executed && (c.what < note || c.what > resolve) // those take nothing
+		if c.what == offer && c.next == claim && !c.executed {
+			return true
+		}
+		isOf := c.claim == claim || c.what == all && c.claim == z.parts(claim)[0]
+		return isOf && c.lost && !c.executed && (c.what < note || c.what > resolve) // those take nothing
 	})
 }
 
@@ -196,8 +227,6 @@ func (s *state) times(see func(t *Time, exact bool)) {
 	exact := func(t *Time) { see(t, true) }
 	rough := func(t *Time) { see(t, false) }
 	exact(&s.real)
-	exact(&s.highest)
-	exact(&s.highestAlone)
 	exact(&s.ticket.number)
 	rough(&s.stays)
 	for i := range s.claims {
@@ -205,7 +234,9 @@ func (s *state) times(see func(t *Time, exact bool)) {
 		exact(&c.fence)
 		exact(&c.arrived)
 		exact(&c.news.fence)
-		for _, t := range []*Time{&c.news.since, &c.came, &c.asked, &c.answered, &c.estimate, &c.trusted, &c.since} {
+		exact(&c.local.entered)
+		exact(&c.local.others)
+		for _, t := range []*Time{&c.news.since, &c.came, &c.asked, &c.answered, &c.estimate, &c.trusted, &c.since, &c.local.granted} {
 			rough(t)
 		}
 	}
@@ -216,6 +247,7 @@ func (s *state) times(see func(t *Time, exact bool)) {
 		inbox := slices.Clone(s.lockers[i].inbox)
 		for n := range inbox {
 			exact(&inbox[n].fence)
+			exact(&inbox[n].waits)
 			rough(&inbox[n].at)
 		}
 		s.lockers[i].inbox = inbox
@@ -225,12 +257,24 @@ func (s *state) times(see func(t *Time, exact bool)) {
 		for _, t := range []*Time{&c.sent, &c.came, &c.estimate} {
 			rough(t)
 		}
-		for _, t := range []*Time{&c.fence, &c.arrived, &c.reply.fence, &c.reply.clock} {
+		for _, t := range []*Time{&c.fence, &c.arrived, &c.reply.fence, &c.reply.second, &c.reply.clock, &c.reply.waits, &c.reply.given} {
 			exact(t)
 		}
 	}
-	for i := range s.db {
-		e := &s.db[i]
+	for i := range s.locks {
+		exact(&s.locks[i].highest)
+		exact(&s.locks[i].highestAlone)
+		s.locks[i].db.times(exact, rough)
+	}
+}
+
+// times is the same of a lock's keys.
+func (d *db) times(exact, rough func(*Time)) {
+	for i := range d {
+		e := &d[i]
+		if e.kind == absent {
+			continue
+		}
 		rough(&e.ends)
 		e.text = timesIn(e.text, exact)
 		members := slices.Clone(e.members)
@@ -280,7 +324,9 @@ func timesIn(text string, see func(*Time)) string {
 // many microseconds lie between two moments of which it matters only that they are two. Units are kept, since durations
 // are added to times; what is below a unit keeps its order, with room for what a script adds.
 func (s *state) normalise() {
-	s.db.expire(s.now())
+	for i := range s.locks {
+		s.locks[i].db.expire(s.now())
+	}
 	s.forgetWhatIsOver()
 	var micros, old []Time
 	base := s.real / unit
@@ -318,6 +364,11 @@ func (s *state) normalise() {
 		}
 		*t = origin + n*unit + micro
 	})
+	s.sortNet()
+}
+
+// sortNet gives what is under way one order: it has none.
+func (s *state) sortNet() {
 	slices.SortFunc(s.net, func(a, b command) int {
 		return cmp.Or(cmp.Compare(bit(a.keeps), bit(b.keeps)), cmp.Compare(bit(a.undone), bit(b.undone)), cmp.Compare(a.claim, b.claim), cmp.Compare(a.what, b.what), cmp.Compare(a.step, b.step), cmp.Compare(a.sent, b.sent),
 			cmp.Compare(bit(a.executed), bit(b.executed)), cmp.Compare(bit(a.lost), bit(b.lost)), cmp.Compare(bit(a.last), bit(b.last)),
@@ -327,10 +378,10 @@ func (s *state) normalise() {
 
 // forgetWhatIsOver clears what nobody will ask for.
 func (s *state) forgetWhatIsOver() {
-	if s.db[keyAnswer].kind == absent {
+	if s.locks[0].db[keyAnswer].kind == absent {
 		clear(s.made[:])
 	}
-	if s.stays <= s.real && s.db[keyLock].kind == absent {
+	if s.stays <= s.real && s.locks[0].db[keyLock].kind == absent {
 		s.stays, s.stayer = 0, 0
 	}
 	for i := range s.claims {
@@ -349,12 +400,12 @@ func (s *state) forgetWhatIsOver() {
 				since = 0
 			}
 			*c = claim{phase: gone, since: since}
-		case idle, asking, waiting: // all of it matters
+		case idle, resting, asking, waiting: // all of it matters
 		}
 	}
 	for i := range s.net {
 		c := &s.net[i]
-		if c.what != acquire {
+		if c.what != acquire && c.what != offer {
 			c.came = 0
 		}
 		if c.what != acquire && c.what != look {

@@ -60,7 +60,7 @@ func (z *Size) steps(s *state, all []step) []step {
 			all = append(all, step{opHear, n, 0})
 		}
 	}
-	if owner, noted := z.noted(&s.db); noted && int(s.resolves) < z.Again {
+	if owner, noted := z.noted(&s.locks[0].db); noted && int(s.resolves) < z.Again {
 		all = append(all, step{opResolve, owner, 0})
 	}
 	if z.isBusy(s) && z.mayPass(s) {
@@ -71,7 +71,7 @@ func (z *Size) steps(s *state, all []step) []step {
 
 // isBusy reports whether time can change anything.
 func (z *Size) isBusy(s *state) bool {
-	if len(s.net) > 0 || s.db[keyLock].kind != absent {
+	if len(s.net) > 0 || slices.ContainsFunc(s.locks[:], func(l lock) bool { return l.db[keyLock].kind != absent }) {
 		return true
 	}
 	for i := range z.claims() {
@@ -94,8 +94,18 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 		if z.role(n) == Resumes && !s.mayResume() {
 			break // there is no ticket yet
 		}
+		if n != z.inTurn(n, 0) {
+			break // it asks when those before it have their locks
+		}
 		all = append(all, step{opAsk, n, 0})
 	case asking:
+		if mayLeave {
+			all = append(all, step{opLeave, n, 0})
+		}
+	case resting:
+		if s.clock()-c.asked >= second && z.isFront(s, n) {
+			all = append(all, step{opAsk, n, 0})
+		}
 		if mayLeave {
 			all = append(all, step{opLeave, n, 0})
 		}
@@ -127,13 +137,18 @@ func (z *Size) stepsOfHolder(s *state, n uint8, all []step) []step {
 	if slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
 		return all // the release awaits it
 	}
+	if z.waitsFor(s, n) {
+		return all // renewParts sees to it
+	}
 	switch looks := func(o command) bool { return o.claim == n && (o.what == look || o.what == note) && !o.lost }; {
 	case z.role(n) == Issues && z.Fails:
 		all = append(all, step{opRelease, n, 0}, step{opFail, n, 0})
 	case z.Notes:
 		all = z.stepsOfWork(c, n, slices.ContainsFunc(s.net, looks), all)
 	case !z.Do || c.looked || c.served:
-		all = append(all, step{opRelease, n, 0})
+		if others := z.parts(n)[:z.lock(n)]; !slices.ContainsFunc(others, func(p uint8) bool { return s.claims[p].phase == holding }) { // they are released together
+			all = append(all, step{opRelease, n, 0})
+		}
 	case !slices.ContainsFunc(s.net, looks):
 		all = append(all, step{opLook, n, 0})
 	}
@@ -164,18 +179,19 @@ func (z *Size) mayPass(s *state) bool {
 		if c.lost {
 			most = 2 * second
 		}
-		if s.clock()-c.sent >= most {
+		if s.clock()-c.sent >= most || z.Prompt && !c.lost {
 			return false
 		}
 	}
 	for i := range z.claims() {
 		c := &s.claims[i]
-		if c.phase == waiting && z.Hole != NoAsking && !s.lockers[z.of(uint8(i))].dead && s.clock()-c.asked >= 2*second {
+		asks := c.phase == waiting && z.Hole != NoAsking || c.phase == resting && z.isFront(s, uint8(i))
+		if asks && !s.lockers[z.of(uint8(i))].dead && s.clock()-c.asked >= 2*second {
 			return false
 		}
 	}
 	for i := range z.Lockers {
-		if inbox := s.lockers[i].inbox; len(inbox) > 0 && s.now()-inbox[0].at >= 3*second {
+		if inbox := s.lockers[i].inbox; len(inbox) > 0 && (z.Prompt || s.now()-inbox[0].at >= 3*second) {
 			return false
 		}
 	}
@@ -196,8 +212,10 @@ func (z *Size) faults(s *state, all []step) []step {
 				}
 			}
 		case Delete, Forget, Force:
-			if s.db[keyLock].kind != absent {
-				all = append(all, step{opFault, uint8(f), 0})
+			for i := range z.locks() {
+				if s.locks[i].db[keyLock].kind != absent {
+					all = append(all, step{opFault, uint8(f), uint8(i)})
+				}
 			}
 		case SetBack:
 			all = append(all, step{opFault, uint8(f), 0})

@@ -92,7 +92,7 @@ func (m *machine) discarded(s *state, o command) {
 
 // tickets returns what is wrong with what a command has done to the ticket's lock.
 func (m *machine) tickets(s *state, o *command, before *db) string {
-	token, had, has := m.token(o.claim), holders(before), holders(&s.db)
+	token, had, has := m.token(o.claim), holders(before), holders(&s.locks[0].db)
 	s.ticket.handed = s.ticket.handed || o.what == handOn && o.reply.yes
 	switch {
 	case o.what == handOn && o.reply.yes && (len(has) != 1 || has[0] != ticketToken):
@@ -110,7 +110,7 @@ func (m *machine) tickets(s *state, o *command, before *db) string {
 // robsTicket returns what is wrong where the ticket had the lock, and a command has taken it: only one who goes on by the ticket may take it, and its
 // issuer, who does not know whether the ticket has it. So no acquire takes it, and no command grants it to one who waits.
 func (m *machine) robsTicket(s *state, o *command, before *db) string {
-	token, had, has := m.token(o.claim), holders(before), holders(&s.db)
+	token, had, has := m.token(o.claim), holders(before), holders(&s.locks[0].db)
 	switch {
 	case len(had) != 1 || had[0] != ticketToken, len(has) == 1 && has[0] == ticketToken, o.what == discard:
 		return ""
@@ -133,7 +133,7 @@ func (m *machine) allGone(s *state) bool {
 // ticketLies reports whether the ticket may have the lock although all are gone: nobody has come with it yet, and its issuer knows
 // that it has handed the lock on.
 func (m *machine) ticketLies(s *state) bool {
-	if has := holders(&s.db); s.ticket.doubted || len(has) != 1 || has[0] != ticketToken {
+	if has := holders(&s.locks[0].db); s.ticket.doubted || len(has) != 1 || has[0] != ticketToken {
 		return false
 	}
 	for i := range m.claims() {

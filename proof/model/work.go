@@ -75,7 +75,7 @@ func (z *Size) tellRecord(s *state) string {
 	if !z.Notes {
 		return ""
 	}
-	switch claim, is := z.recordOf(s.db[keyAnswer].text); is {
+	switch claim, is := z.recordOf(s.locks[0].db[keyAnswer].text); is {
 	case aNote:
 		return "the work of " + z.token(claim) + " is noted"
 	case anAnswer:
@@ -224,7 +224,7 @@ func (m *machine) notes(s *state, o *command, before *db) string {
 		return fmt.Sprintf("%s has an answer of %s, whose work has made none", m.token(o.claim), m.token(maker-1))
 	}
 	owner, was := m.recordOf(before[keyAnswer].text)
-	now, is := m.recordOf(s.db[keyAnswer].text)
+	now, is := m.recordOf(s.locks[0].db[keyAnswer].text)
 	has, token := holders(before), m.token(o.claim)
 	switch {
 	case o.what == resolve:
@@ -242,7 +242,7 @@ func (m *machine) notes(s *state, o *command, before *db) string {
 		return fmt.Sprintf("the answer of %s was kept, and has gone", m.token(owner))
 	case was == aNote && owner != o.claim:
 		return fmt.Sprintf("the work of %s was noted, and %s has taken that for its own", m.token(owner), token)
-	case is == aNote && !slices.Contains(holders(&s.db), m.token(now)):
+	case is == aNote && !slices.Contains(holders(&s.locks[0].db), m.token(now)):
 		return fmt.Sprintf("the work of %s is noted, and it does not have the lock", m.token(now))
 	case is == anAnswer && was == noRecord && !slices.Contains(has, token):
 		return token + " has kept an answer without the lock and without an intent"
@@ -253,7 +253,7 @@ func (m *machine) notes(s *state, o *command, before *db) string {
 // uncertain returns what is wrong with what is left when all have gone: nobody is to be refused because of work that did not
 // begin, or of which its process knew what became of it. A process that has died knows nothing.
 func (m *machine) uncertain(s *state) string {
-	owner, noted := m.noted(&s.db)
+	owner, noted := m.noted(&s.locks[0].db)
 	switch {
 	case !noted || s.lockers[m.of(owner)].dead || s.work.left>>owner&1 == 1:
 		return ""
