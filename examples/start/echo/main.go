@@ -21,19 +21,22 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-func routes(locks *lockmw.Locker) *echo.Echo {
+// routes returns the service. charge is what takes the customer's money.
+func routes(locks *lockmw.Locker, charge func(context.Context) error) *echo.Echo {
 	perOrder := echolock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: time.Second})
 	e := echo.New()
-	e.POST("/orders/:id/pay", pay, perOrder)
+	e.POST("/orders/:id/pay", pay(charge), perOrder)
 	e.POST("/orders/:id/cancel", cancel, perOrder) // the same lock: nobody cancels an order that is being paid
 	return e
 }
 
-func pay(c *echo.Context) error {
-	if err := charge(c.Request().Context()); err != nil { // the request's context ends if the lock is lost
-		return err // if it was lost, the middleware answers 500 LOCK_LOST
+func pay(charge func(context.Context) error) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		if err := charge(c.Request().Context()); err != nil { // the request's context ends if the lock is lost
+			return err // if it was lost, the middleware answers 500 LOCK_LOST
+		}
+		return c.String(http.StatusOK, "paid\n")
 	}
-	return c.String(http.StatusOK, "paid\n")
 }
 
 func cancel(c *echo.Context) error { return c.String(http.StatusOK, "cancelled\n") }
@@ -65,7 +68,7 @@ func run() error {
 	if err := locks.Ping(ctx); err != nil {
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
-	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks, charge), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.ListenAndServe() }()
 	select {

@@ -21,22 +21,25 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-func routes(locks *lockmw.Locker) *gin.Engine {
+// routes returns the service. charge is what takes the customer's money.
+func routes(locks *lockmw.Locker, charge func(context.Context) error) *gin.Engine {
 	perOrder := ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: time.Second})
 	r := gin.Default()
-	r.POST("/orders/:id/pay", perOrder, pay)
+	r.POST("/orders/:id/pay", perOrder, pay(charge))
 	r.POST("/orders/:id/cancel", perOrder, cancel) // the same lock: nobody cancels an order that is being paid
 	return r
 }
 
-func pay(c *gin.Context) {
-	ctx := c.Request.Context() // it ends if the lock is lost; c does not
-	switch err := charge(ctx); {
-	case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
-	case err != nil:
-		c.String(http.StatusBadGateway, "not paid\n")
-	default:
-		c.String(http.StatusOK, "paid\n")
+func pay(charge func(context.Context) error) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ctx := c.Request.Context() // it ends if the lock is lost; c does not
+		switch err := charge(ctx); {
+		case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
+		case err != nil:
+			c.String(http.StatusBadGateway, "not paid\n")
+		default:
+			c.String(http.StatusOK, "paid\n")
+		}
 	}
 }
 
@@ -69,7 +72,7 @@ func run() error {
 	if err := locks.Ping(ctx); err != nil {
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
-	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks, charge), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.ListenAndServe() }()
 	select {

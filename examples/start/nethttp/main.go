@@ -21,22 +21,25 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-func routes(locks *lockmw.Locker) http.Handler {
+// routes returns the service. charge is what takes the customer's money.
+func routes(locks *lockmw.Locker, charge func(context.Context) error) http.Handler {
 	perOrder := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: time.Second})
 	mux := http.NewServeMux()
-	mux.Handle("POST /orders/{id}/pay", perOrder(http.HandlerFunc(pay)))
+	mux.Handle("POST /orders/{id}/pay", perOrder(pay(charge)))
 	mux.Handle("POST /orders/{id}/cancel", perOrder(http.HandlerFunc(cancel))) // the same lock: nobody cancels an order that is being paid
 	return mux
 }
 
-func pay(w http.ResponseWriter, r *http.Request) {
-	ctx := r.Context() // it ends if the lock is lost
-	switch err := charge(ctx); {
-	case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
-	case err != nil:
-		http.Error(w, "not paid", http.StatusBadGateway)
-	default:
-		_, _ = io.WriteString(w, "paid\n")
+func pay(charge func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context() // it ends if the lock is lost
+		switch err := charge(ctx); {
+		case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
+		case err != nil:
+			http.Error(w, "not paid", http.StatusBadGateway)
+		default:
+			_, _ = io.WriteString(w, "paid\n")
+		}
 	}
 }
 
@@ -69,7 +72,7 @@ func run() error {
 	if err := locks.Ping(ctx); err != nil {
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
-	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks, charge), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.ListenAndServe() }()
 	select {

@@ -18,11 +18,8 @@ import (
 
 // What is new in the code has a row in the table of its page.
 func TestEveryFieldOptionAndErrorHasARow(t *testing.T) {
-	var fields []string
-	for field := range reflect.TypeFor[lockmw.Policy]().Fields() {
-		fields = append(fields, field.Name)
-	}
-	wantRows(t, "docs/policy.md", fields)
+	wantRows(t, "docs/policy.md", fieldsOf[lockmw.Policy]())
+	wantRows(t, "docs/answers.md", fieldsOf[lockmw.Flight]())
 
 	var options []string
 	for _, pkg := range []string{"httplock", "ginlock", "echolock", "echolock/v5", "grpclock", "connectlock"} {
@@ -34,6 +31,14 @@ func TestEveryFieldOptionAndErrorHasARow(t *testing.T) {
 	wantRows(t, "docs/operating.md", ofLocker)
 
 	wantRows(t, "docs/errors.md", exported(t, "lockmw", "Err"))
+}
+
+// fieldsOf returns the names of the fields of a struct.
+func fieldsOf[T any]() (names []string) {
+	for field := range reflect.TypeFor[T]().Fields() {
+		names = append(names, field.Name)
+	}
+	return names
 }
 
 // A reader of the page of a framework sees there what an option takes, as the code has it.
