@@ -39,8 +39,9 @@ func NewServer(locks *lockmw.Locker, orders shopv1.OrdersServer) (*grpc.Server, 
 
 // NewHandler returns the gateway to server, in the same process: a connection in memory, and the
 // generated RegisterOrdersHandler. RegisterOrdersHandlerServer would call the service's methods
-// directly, without interceptors, and so without locks. Call stop at the end, before the Locker's Close.
-func NewHandler(ctx context.Context, server *grpc.Server) (handler http.Handler, stop func() error, err error) {
+// directly, without interceptors, and so without locks. Call stop at the end, before the Locker's Close: it
+// waits for the calls that are at work, until its ctx ends.
+func NewHandler(ctx context.Context, server *grpc.Server) (handler http.Handler, stop func(ctx context.Context) error, err error) {
 	listener := bufconn.Listen(1 << 20)
 	conn, err := grpc.NewClient("passthrough:///in-memory",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
@@ -50,13 +51,14 @@ func NewHandler(ctx context.Context, server *grpc.Server) (handler http.Handler,
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	stop = func() error {
+	stop = func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, server.Stop)() // GracefulStop alone would wait for ever for a call that hangs
 		server.GracefulStop()
 		return errors.Join(conn.Close(), <-served)
 	}
 	mux := runtime.NewServeMux(runtime.WithErrorHandler(withRetryAfter))
 	if err := RegisterOrdersHandler(ctx, mux, conn); err != nil {
-		return nil, nil, errors.Join(err, stop())
+		return nil, nil, errors.Join(err, stop(ctx))
 	}
 	return mux, stop, nil
 }

@@ -52,7 +52,7 @@ func TestTheGatewayTakesTheLock(t *testing.T) {
 	if got.Code != http.StatusServiceUnavailable || got.Header().Get("Retry-After") != "1" || !strings.Contains(got.Body.String(), lockmw.CodeBackendUnavailable) {
 		t.Errorf("while Redis is down: %d %s %v", got.Code, got.Body, got.Header())
 	}
-	if err := stop(); err != nil {
+	if err := stop(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -109,7 +109,7 @@ func TestTheGatewayTellsWhoIsRefused(t *testing.T) {
 	if got.Code != http.StatusConflict || got.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %s %v", got.Code, got.Body, got.Header())
 	}
-	if err := stop(); err != nil {
+	if err := stop(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -30,6 +30,7 @@ type queue interface {
 	receive(ctx context.Context) (message, error)
 	ack(m message)                       // it is done
 	nack(m message, after time.Duration) // deliver it again
+	bury(m message)                      // put it into the dead-letter queue
 }
 
 // perOrder is the lock of an order. Wait is short: a worker that waits handles nothing else. MaxHold
@@ -44,16 +45,20 @@ func work(ctx context.Context, locks *lockmw.Locker, q queue, s *store) error {
 			return err
 		}
 		err = locks.WithLock(ctx, m.order, perOrder, func(ctx context.Context) error { return handle(ctx, s, m) })
-		if err == nil {
+		switch {
+		case err == nil:
 			q.ack(m)
-			continue
+		case errors.Is(err, lockmw.ErrInvalidKey): // no lock can have this key, however often the message comes
+			slog.Error("the message cannot be handled", "message", m.id, "error", err)
+			q.bury(m)
+		default:
+			after := 5 * time.Second
+			if refusal, ok := lockmw.RefusalOf(err); ok && refusal.RetryAfter > 0 {
+				after = refusal.RetryAfter // others are at work on this order, or Redis is down
+			}
+			slog.Warn("the message comes again", "message", m.id, "after", after, "error", err)
+			q.nack(m, after)
 		}
-		after := 5 * time.Second
-		if refusal, ok := lockmw.RefusalOf(err); ok && refusal.RetryAfter > 0 {
-			after = refusal.RetryAfter // others are at work on this order, or Redis is down
-		}
-		slog.Warn("the message comes again", "message", m.id, "after", after, "error", err)
-		q.nack(m, after)
 	}
 }
 
@@ -119,6 +124,8 @@ func (q inMemory) ack(m message) { slog.Info("done", "message", m.id) }
 func (q inMemory) nack(m message, after time.Duration) {
 	time.AfterFunc(after, func() { q <- m })
 }
+
+func (q inMemory) bury(m message) { slog.Info("in the dead-letter queue", "message", m.id) }
 
 func main() {
 	if err := run(); err != nil {

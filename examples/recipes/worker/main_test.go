@@ -15,15 +15,17 @@ type told struct {
 	messages chan message
 	acked    chan message
 	nacked   chan time.Duration
+	buried   chan message
 }
 
 func (q told) receive(ctx context.Context) (message, error) { return inMemory(q.messages).receive(ctx) }
 func (q told) ack(m message)                                { q.acked <- m }
 func (q told) nack(_ message, after time.Duration)          { q.nacked <- after }
+func (q told) bury(m message)                               { q.buried <- m }
 
 func start(t *testing.T, locks *lockmw.Locker, s *store) told {
 	t.Helper()
-	q := told{make(chan message, 10), make(chan message, 10), make(chan time.Duration, 10)}
+	q := told{make(chan message, 10), make(chan message, 10), make(chan time.Duration, 10), make(chan message, 10)}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- work(ctx, locks, q, s) }()
@@ -63,6 +65,20 @@ func TestAMessageComesAgain(t *testing.T) {
 	}
 	if len(q.acked) != 0 || len(s.orders) != 0 {
 		t.Errorf("a message was handled without its lock: %v", s.orders)
+	}
+}
+
+func TestAMessageThatNoLockCanHaveDoesNotComeAgain(t *testing.T) {
+	s := newStore()
+	q := start(t, locktest.New(t), s)
+	q.messages <- message{id: 1, order: "{42}"}
+	select {
+	case m := <-q.buried:
+		if m.id != 1 || len(s.orders) != 0 {
+			t.Errorf("message %d was buried, and the orders are %v", m.id, s.orders)
+		}
+	case after := <-q.nacked:
+		t.Errorf("it comes again after %v", after)
 	}
 }
 
