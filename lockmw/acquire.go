@@ -237,7 +237,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 	before, recovered := c.residue, c.fault != nil || c.heldBack
 	moved := session != 0 && c.heardIn != 0 && session != c.heardIn // another server may answer, which does not know all places
 	c.heldBack = false
-	c.counts() // Close waits for the command, also when its caller has left
+	command := c.counts()
 	known := false
 	defer func() {
 		if !known {
@@ -248,7 +248,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		Ref: ref, Join: join, Place: place, Until: asked.Add(c.lastTimeout), Again: c.answers > 0 || before != noResidue || recovered,
 		Recall: c.wanted(), Ticket: c.ticket,
 		Late: func(a store.Answer, err error) {
-			defer c.discount()
+			defer command.over()
 			if err != nil {
 				l.remove(ref, before.unanswered(store.AsError(err)))
 			} else {
@@ -261,7 +261,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		fault := store.AsError(err)
 		c.ballot = fault.Ballot
 		if !fault.Pending {
-			c.discount()
+			command.over()
 		}
 		if err := c.failed(fault); err != nil {
 			return ended(nil, err)
@@ -269,7 +269,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		return goesOn(noAnswer)
 	}
 	answered := time.Now()
-	c.discount()
+	command.over()
 	c.fault, c.ballot = nil, answer.Ballot
 	c.answers++
 	c.residue = before.answered(answer.Granted || join == store.Wait)

@@ -58,26 +58,37 @@ type attempts struct {
 	residue     residue       // what they may have left in the store
 	fault       *store.Error  // why the last one got no usable answer; nil: it got one, or none was sent
 	ballot      *store.Ballot // the votes of a quorum's nodes on the last one; nil: they granted it, or there is no quorum
-	counted     uint32        // 1 while the ledger's calls count the last one; atomic, see counts
+	command     *underway     // the last one; nil: none was sent
 }
 
-// counts has the ledger count a command that is about to be sent, until discount is called: when its outcome is known, which may be after the
-// caller has left, or when the store panics. Both may happen.
-func (c *claim) counts() {
-	atomic.StoreUint32(&c.counted, 1)
-	c.ledger.calls.Add(1)
+// An underway is a command of a claim that the ledger counts, so that Close waits for it, also when its caller has left. The store keeps it
+// until then. It is not a part of the claim: what the store keeps is allocated, and a claim that sends no command is not to cost that.
+type underway struct {
+	ledger *ledger
+	ended  atomic.Bool
 }
 
-func (c *claim) discount() {
-	if atomic.CompareAndSwapUint32(&c.counted, 1, 0) {
-		c.ledger.calls.Done()
+// over has the ledger count the command no more: its outcome is known, which may be after the caller has left, or the store has panicked.
+// Both may happen.
+func (u *underway) over() {
+	if u.ended.CompareAndSwap(false, true) {
+		u.ledger.calls.Done()
 	}
+}
+
+// counts has the ledger count a command that is about to be sent, until it is over.
+func (c *claim) counts() *underway {
+	c.ledger.calls.Add(1)
+	c.command = &underway{ledger: c.ledger}
+	return c.command
 }
 
 // lostTrack notes that the store has panicked, as it does where the caller's context panics: the last command may have been carried out.
 func (c *claim) lostTrack() {
 	c.residue = max(c.residue, inDoubt)
-	c.discount()
+	if c.command != nil {
+		c.command.over()
+	}
 }
 
 // told is what the caller and the observers are told of a claim.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -189,6 +190,46 @@ func TestAPlaceIsGivenUpByWhoseNextQuestionIsNotSent(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("%d have a place in the queue, and nobody waits", info.Waiting)
 		}
+	}
+}
+
+// A pendingStore says of its first command that its outcome is told later, and tells it when it is asked to.
+type pendingStore struct {
+	store.Store
+	tell func() // nil: nothing was asked for
+}
+
+func (s *pendingStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	if s.tell == nil {
+		s.tell = func() {
+			r.Late(store.Answer{}, &store.Error{Err: errors.New("the connection has broken"), Ambiguous: true})
+		}
+		return store.Answer{}, &store.Error{Err: errors.New("no answer in time"), Ambiguous: true, Pending: true}
+	}
+	return s.Store.Acquire(ctx, r)
+}
+
+// A command may be on its way still when the next one of its call is answered. Close waits for both, and for no more.
+func TestCloseWaitsForEachCommandOfACall(t *testing.T) {
+	m := redistest.Embedded(t)
+	l, err := New(m.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending := &pendingStore{Store: l.store}
+	l.store = pending
+	_, lease, err := l.Acquire(context.Background(), "k", Policy{Wait: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close(context.Background()) }()
+	pending.tell()
+	if err := await.Receive(t, "Close returns", closed); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -252,9 +252,9 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 		before := c.residue
 		sent := now()
 		known = false
-		c.counts() // as in send
+		command := c.counts() // as in send
 		fences, err := l.store.AcquireAll(c.ctx, refs, time.Now().Add(c.timeout()), func(granted bool, err error) {
-			defer c.discount()
+			defer command.over()
 			after := before.answered(granted)
 			if err != nil {
 				after = before.unanswered(store.AsError(err))
@@ -265,7 +265,7 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 		})
 		known = true
 		if err == nil {
-			c.discount()
+			command.over()
 			for _, each := range claims {
 				each.reached = true // it does not say which of the keys is taken
 			}
@@ -282,7 +282,7 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 			}
 			return nil, fault
 		}
-		c.discount()
+		command.over()
 		for _, each := range claims {
 			each.residue = each.residue.unanswered(fault)
 		}

@@ -2,6 +2,7 @@ package lockmw_test
 
 import (
 	"context"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -70,6 +71,34 @@ func TestALockCostsFewAllocations(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The values of a turn are few and small. A claim, which is the largest, is not one of them: a store that kept hold of it would have it
+// allocated in each call, and cost the hand-over within a process a fifth of its turns.
+func TestTheAllocationsOfALockAreSmall(t *testing.T) {
+	slow.Test(t)
+	once := turn(t, doortest.Instant(t), lockmw.Policy{TTL: 30 * time.Second})
+	const turns, most = 500, 1800 // bytes; a claim alone has some 900
+	got := bytesOf(turns, once)
+	for range 4 {
+		got = min(got, bytesOf(turns, once))
+	}
+	t.Logf("%d bytes", got)
+	if got > most {
+		t.Errorf("a lock and its release allocate %d bytes, want at most %d", got, most)
+	}
+}
+
+// bytesOf returns how many bytes each of n calls of f allocates.
+func bytesOf(n int, f func()) uint64 {
+	f()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range n {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) / uint64(n)
 }
 
 func BenchmarkAcquireRelease(b *testing.B) {
