@@ -163,7 +163,7 @@ func (c *claim) run() (*Lease, error) {
 	}
 	join, place := store.Try, store.Place{}
 	if c.policy.waits() {
-		if joined := c.locker.waiters.Join(c.ref, waitqueue.Caller{Name: c.policy.Name, Note: c.noteText, Asks: c.recall != ""}, how != holdsBack); joined.Waiter != nil {
+		if joined := c.locker.waiters.Join(c.ref, waitqueue.Caller{Name: c.policy.Name, Note: c.noteText, Asks: c.recall != "" || c.residue != noResidue}, how != holdsBack); joined.Waiter != nil {
 			c.waiter, join = joined.Waiter, store.Wait
 			c.locker.subscriber.start()
 			if joined.Rests {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -119,8 +120,9 @@ func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
 // come. Nothing is cleaned up meanwhile. While it is away, it answers nothing else.
 type unheardStore struct {
 	store.Store
-	stop chan struct{}
-	away atomic.Bool
+	stop      chan struct{}
+	away      atomic.Bool
+	meanwhile func() // before the answer is given up; nil: nothing
 }
 
 func (s *unheardStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
@@ -143,12 +145,46 @@ func (s *unheardStore) AcquireAll(ctx context.Context, refs []store.Ref, until t
 	if _, err := s.Store.AcquireAll(ctx, refs, until, late); err != nil {
 		return nil, err
 	}
+	if s.meanwhile != nil {
+		s.meanwhile()
+	}
 	return nil, &store.Error{Err: errors.New("no answer in time"), Ambiguous: true, Evidence: store.Silent}
 }
 
 func (s *unheardStore) Remove(ctx context.Context, batch []store.Removal) {
 	<-s.stop
 	s.Store.Remove(ctx, batch)
+}
+
+// Whoever may have the lock already, by a command for several keys without an answer, does not rest behind those of this Locker who
+// wait for it: it asks, and has it. Otherwise all would wait until the TTL is over.
+func TestManyKeysAreHadAlthoughOthersOfTheLockerWait(t *testing.T) {
+	t.Parallel()
+	_, l, s, end := unheardLocker(t)
+	defer end()
+	waits := make(chan error, 1)
+	s.meanwhile = func() {
+		go func() {
+			_, lease, err := l.Acquire(context.Background(), "a", Policy{Wait: time.Minute})
+			if err == nil {
+				err = lease.Release(context.Background())
+			}
+			waits <- err
+		}()
+		await.Until(t, "somebody waits", func() bool { return len(l.waiters.CountByName()) == 1 })
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, lease, err := l.AcquireAll(ctx, []string{"a", "b", "c"}, Policy{Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := await.Receive(t, "the other one has had its turn", waits); err != nil {
+		t.Error(err)
+	}
 }
 
 // Keys that a command without an answer has got are not held by others: each is

@@ -107,7 +107,7 @@ type Joined struct {
 type Caller struct {
 	Name string // for CountByName
 	Note string // for the waiter's token
-	Asks bool   // the waiter does not rest: the store may have something else for it than its turn
+	Asks bool   // the waiter does not rest: it may have the lock already, or the store something else for it than its turn
 }
 
 // Join puts a new waiter for ref at the end of its key's queue. If it does not rest, it
