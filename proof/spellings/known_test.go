@@ -54,7 +54,7 @@ var exceptions = []exception{
 	{"zero", two, []string{"Query: a number with a default"}, []string{"gorilla/schema"}, nil, "gorilla/schema puts its default in the place of a 0 that was sent"},
 	{"literal", two, []string{"JSON: a text"}, []string{"json-iterator `Get`", "jsonparser `GetUnsafeString`"}, []string{"42.0"}, "takes the text of a JSON number as it was sent"},
 	{"literal", shares, append(intoAny, "JSON: a text"), []string{"`UseNumber`", "json-iterator `Get`", "jsonparser `GetUnsafeString`"}, nil, "takes the text of a JSON number as it was sent"},
-	{"bytes", two, upperLower, nil, []string{"%FE", "%EF%BF%BD"}, "`strings.ToLower` makes one text of many that are not UTF-8"},
+	{"bytes", two, upperLower, nil, []string{"%FE", "%EF%BF%BD"}, "`strings.ToLower` turns different texts that are not UTF-8 into the same text"},
 	{"fold", shares, upperLower, nil, nil, "`|lower` takes ς for σ and ſ for s"},
 	{"accent", two, []string{"Route parameter: a text, `norm.NFC`"}, nil, nil, "Unicode's two ways to write an accent"},
 	{"again", two, []string{"Route parameter: a text, `url.QueryUnescape`"}, nil, nil, "must not decode it again"},
