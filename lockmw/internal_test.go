@@ -209,7 +209,8 @@ func (s *pendingStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 	return s.Store.Acquire(ctx, r)
 }
 
-// A command may be on its way still when the next one of its call is answered. Close waits for both, and for no more.
+// A command may be on its way still when the next one of its call is answered. Close waits for both, and for no more. The stores
+// that there are do not have that: a command is Pending where the caller's context has ended, and then its call ends.
 func TestCloseWaitsForEachCommandOfACall(t *testing.T) {
 	m := redistest.Embedded(t)
 	l, err := New(m.Client(t))
