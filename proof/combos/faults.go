@@ -40,8 +40,11 @@ type fault struct {
 	server  bool // it strikes everybody who uses the server, not only who comes through the doors
 	idle    bool // it strikes when no command is under way
 	lasting bool // connections that it struck stay as they are, until a command meets them
-	begin   func(r *round)
-	end     func(r *round)
+
+	repliesCome bool // what the server says arrives, such as messages
+
+	begin func(r *round)
+	end   func(r *round)
 }
 
 var (
@@ -169,6 +172,7 @@ func faults() []fault {
 		add(name+" stalled", anywhere, anyTime, silent, false, func(r *round) {
 			r.site.each(func(proxy *faultproxy.Proxy) { proxy.Stall(dir) })
 		}, heal)
+		list[len(list)-2].repliesCome, list[len(list)-1].repliesCome = dir == faultproxy.ToServer, dir == faultproxy.ToServer
 	}
 	stop := func(r *round) {
 		for _, node := range r.site.nodes {

@@ -261,8 +261,12 @@ func (r *round) judgeKnown(k call, took time.Duration) {
 	}
 	opens := r.c.FailOpen && k.handed == 0
 	w := r.windows[0]
-	known := k.asked >= w.from+knownAfter && k.asked < w.to-700*time.Millisecond
+	heard := r.lastHeard(w, k.returned)
+	known := k.asked >= heard+knownAfter && k.asked < w.to-700*time.Millisecond
 	first := k.asked >= w.from && k.asked < w.from+300*time.Millisecond
+	if first && heard > k.asked {
+		took = k.returned - heard
+	}
 	switch {
 	case opens && known && took > limit(450*time.Millisecond+elsewhere):
 		r.violatef(ruleWait, "%v to go on without the lock, with Redis known to be away: %v; %s", took.Round(time.Millisecond), k, r.at())
@@ -271,6 +275,21 @@ func (r *round) judgeKnown(k call, took time.Duration) {
 	case !opens && k.wait > 0 && known && took > limit(650*time.Millisecond+elsewhere):
 		r.violatef(ruleWait, "%v to be refused, with Redis known to be away: %v; %s", took.Round(time.Millisecond), k, r.at())
 	}
+}
+
+// lastHeard is when ours heard last of Redis before a time in a fault, or when the fault began. Where requests alone are lost,
+// the messages that the witness's releases cause still come, and so Redis is not silent.
+func (r *round) lastHeard(fault window, before time.Duration) time.Duration {
+	last := fault.from
+	if !r.fault.repliesCome {
+		return last
+	}
+	for _, k := range r.calls {
+		if k.by == byWitness && k.outcome == granted && k.released < before {
+			last = max(last, k.released)
+		}
+	}
+	return min(last, fault.to)
 }
 
 // judgeLease looks at a lease, from the grant to the release.

@@ -123,6 +123,68 @@ func TestJudgeOfOneCall(t *testing.T) {
 	}
 }
 
+// A server whose messages come is not silent: a call goes on without the lock when it has been silent for a second.
+func TestJudgeOfACallWhileMessagesCome(t *testing.T) {
+	const ms = time.Millisecond
+	for name, tc := range map[string]struct {
+		fault           string
+		asked, returned time.Duration
+		want            int
+	}{
+		"the last message came a second before":    {"requests swallowed", 1100 * ms, 2950 * ms, 0},
+		"it came long before":                      {"requests swallowed", 1100 * ms, 4000 * ms, 1},
+		"no message comes":                         {"everything swallowed", 1100 * ms, 2950 * ms, 1},
+		"asked before it is known, after messages": {"requests swallowed", 2400 * ms, 3000 * ms, 0},
+		"asked when it is known":                   {"everything swallowed", 2400 * ms, 3000 * ms, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Combination{
+				Group: Single, Site: plainSite, Fault: tc.fault, Length: long, Load: 20, Shape: stays, Keys: ownKeys,
+				Form: mutex, Patience: second, FailOpen: true, TTL: shortTTL,
+			}
+			r := newRound(nil, c, nil)
+			r.windows = []window{{time.Second, 4500 * ms}}
+			r.calls = []call{
+				{id: 1, by: byOurs, keys: []string{"own1"}, wait: 2 * time.Second, asked: tc.asked, returned: tc.returned, outcome: ranOpen},
+				{id: 2, by: byWitness, keys: []string{"own2"}, outcome: granted, asked: 1600 * ms, returned: 1650 * ms, ended: 1700 * ms, released: 1700 * ms},
+			}
+			r.judge()
+			if got := len(r.violations); got != tc.want {
+				t.Errorf("violations = %v, want %d", r.violations, tc.want)
+			}
+		})
+	}
+}
+
+// What a call that had no time for an answer has left may lie in its successor's way for longer where thousands do the same.
+func TestJudgeOfACallWithoutTimeForAnAnswer(t *testing.T) {
+	const ms = time.Millisecond
+	for name, tc := range map[string]struct {
+		load, want int
+		wait       time.Duration
+	}{
+		"one of thousands":               {crowd, 0, 20 * ms},
+		"one of a few":                   {20, 1, 20 * ms},
+		"one of thousands that had time": {crowd, 1, 200 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Combination{
+				Group: Single, Site: plainSite, Fault: "no fault", Load: tc.load, Shape: stays, Keys: ownKeys,
+				Form: mutex, Distance: 40 * ms, TTL: shortTTL,
+			}
+			r := newRound(nil, c, nil)
+			first := call{id: 1, by: byOurs, keys: []string{"own1"}, wait: tc.wait, returned: 50 * ms, outcome: notAcquired, err: "the wait was over before Redis had answered"}
+			second := first
+			second.id, second.asked, second.returned, second.err = 2, 800*ms, 850*ms, "held by others"
+			r.calls = []call{first, second}
+			r.judge()
+			if got := len(r.violations); got != tc.want {
+				t.Errorf("violations = %v, want %d", r.violations, tc.want)
+			}
+		})
+	}
+}
+
 // A hold at the old master counts from when ours must have followed.
 func TestJudgeOfTwoMasters(t *testing.T) {
 	for name, tc := range map[string]struct {
