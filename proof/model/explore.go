@@ -344,7 +344,7 @@ func (z *Size) tell(s *state, t step) string {
 	case opFault:
 	}
 	switch f := Fault(t.a); f {
-	case LoseReply:
+	case LoseReply, MoveSlot:
 		return fmt.Sprintf("FAULT %v: %s", f, z.describe(&s.net[t.b]))
 	case LoseMessage, Crash, Deafen:
 		return fmt.Sprintf("FAULT %v: Locker %c", f, 'A'+t.b)

@@ -172,8 +172,7 @@ func (m *machine) heardOfSet(s *state, o command) (wrong string) {
 		r.alone, r.same = true, true
 	}
 	near := r.clock-o.estimate <= second && o.estimate-r.clock <= second
-	switch {
-	case r.yes && r.alone && r.same && near:
+	if r.yes && r.alone && r.same && near {
 		if r.jumped {
 			wrong = fmt.Sprintf("%s has overtaken one that waits", m.token(o.claim))
 		}
@@ -182,12 +181,14 @@ func (m *machine) heardOfSet(s *state, o command) (wrong string) {
 			fence = o.estimate
 		}
 		return wrong + m.hold(s, o.claim, o.sent, ttl, fence, o.estimate)
-	case m.Waits:
-		s.send(command{what: acquire, claim: o.claim})
-	default:
-		s.send(command{what: acquire, claim: o.claim, last: true})
 	}
-	return wrong
+	m.askByScript(s, o.claim)
+	return ""
+}
+
+// askByScript sends the question of a claim for which the four commands of set.go have not done.
+func (m *machine) askByScript(s *state, n uint8) {
+	s.send(command{what: acquire, claim: n, last: !m.Waits})
 }
 
 // hearReply takes in the reply of a command that somebody waits for.

@@ -98,6 +98,7 @@ func TestMistakesAreFound(t *testing.T) {
 		"a call that gives up leaves what it has":               {size: leaves, hole: NoCleanUp, says: "is left"},
 		"what was not answered is removed once":                 {size: leaves, hole: EarlyCleanUp, says: "is left"},
 		"SET does not look at the queue":                        {size: three, hole: NoLook, says: "overtaken"},
+		"SET alone takes the lock":                              {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{MoveSlot}}, hole: HalfSet, says: "not higher"},
 		"a waiter never asks again":                             {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{LoseMessage}}, hole: NoAsking, says: "not all who wait"},
 		"a release that is not awaited has a second step":       {size: Size{Lockers: 2, Claims: 1, Waits: true, Async: true}, hole: GiveFirst, says: "its process may end now"},
 		"a call does not wait for a release of its own process": {size: Size{Lockers: 1, Claims: 2, Waits: true, Async: true}, hole: NoSettling, says: "and meets it"},

@@ -63,9 +63,10 @@ const (
 	Forget                   // Redis forgets everything
 	Force                    // an operator releases the lock by force
 	SetBack                  // the server's clock is set back by a second
+	MoveSlot                 // of the four commands of set.go, the server refuses what it has not carried out yet: another one has the slot
 )
 
-var faultNames = [...]string{"no reply", "message lost", "crash", "subscription breaks", "foreign DEL", "Redis forgets", "release by force", "clock set back by 1 s"}
+var faultNames = [...]string{"no reply", "message lost", "crash", "subscription breaks", "foreign DEL", "Redis forgets", "release by force", "clock set back by 1 s", "slot moved"}
 
 // String names the fault.
 func (f Fault) String() string { return faultNames[f] }
@@ -96,6 +97,7 @@ const (
 	OthersUnseen       // a Locker takes no note of who waits elsewhere
 	PassesOn           // a lock passes on within a process for as long as anybody there waits
 	EachReleases       // a lease whose lock passes on is released in Redis as well
+	HalfSet            // a lock that SET has taken is held although the server has refused what is behind the SET
 	AllStays           // what a command for all keys may have left is removed only of those keys that were asked for one by one, too
 )
 
@@ -103,6 +105,7 @@ const (
 var Smallest = []Size{
 	{Name: "two take turns", Lockers: 2, Claims: 1, Waits: true},
 	{Name: "two that do not wait, a reply is lost", Lockers: 2, Claims: 1, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two that do not wait, the slot moves", Lockers: 2, Claims: 1, Faults: 1, May: []Fault{MoveSlot}},
 	{Name: "two calls of one process", Lockers: 1, Claims: 2, Waits: true},
 	{Name: "two calls of one process, releases are not awaited", Lockers: 1, Claims: 2, Waits: true, Async: true},
 	{Name: "two that do not await releases", Lockers: 2, Claims: 1, Waits: true, Async: true},
@@ -138,6 +141,9 @@ var Larger = []Size{
 	{Name: "two renew, a process dies", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{Crash}},
 	{Name: "two, the lock is deleted, forgotten or released by force", Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "two, the clock is set back", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{SetBack}},
+	{Name: "two renew, the slot moves", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{MoveSlot}},
+	{Name: "two that do not await releases, the slot moves", Lockers: 2, Claims: 1, Waits: true, Async: true, Renews: true, Faults: 1, May: []Fault{MoveSlot}},
+	{Name: "three, the slot moves", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{MoveSlot}},
 	{Name: "a writer and a reader, one leaves", Lockers: 2, Claims: 1, Waits: true, Renews: true, Leaves: 1, Kinds: []Kind{Exclusive, Shared}},
 	{Name: "two permits, three want one", Lockers: 3, Claims: 1, Waits: true, Kinds: []Kind{Permit}},
 	{Name: "two that do not await releases, one leaves, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Async: true, Leaves: 1, Faults: 1, May: []Fault{LoseReply}},

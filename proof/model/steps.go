@@ -217,6 +217,12 @@ func (z *Size) faults(s *state, all []step) []step {
 					all = append(all, step{opFault, uint8(f), uint8(i)})
 				}
 			}
+		case MoveSlot:
+			for i := range s.net {
+				if c := &s.net[i]; c.what == set && !c.executed && !c.lost {
+					all = append(all, step{opFault, uint8(f), uint8(i)})
+				}
+			}
 		case SetBack:
 			all = append(all, step{opFault, uint8(f), 0})
 		default:
