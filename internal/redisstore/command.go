@@ -259,6 +259,7 @@ type onekey struct {
 	do    string // acquire, renew or release; empty: the command has no such form
 	ms    int64
 	entry string // the place in the queue that is given up as well, or empty
+	keeps bool   // of acquire: it is given up only with a grant
 }
 
 // oneKeyOf returns the form of a command about r, if that is a mutex.

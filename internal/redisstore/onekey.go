@@ -28,11 +28,24 @@ func (s *Store) withOneKey(ctx context.Context, name string, c *command) (any, e
 	}
 	form.call.Deadline, form.call.Urgent = until, c.call.Urgent
 	value, _, err := s.carry(ctx, name, form, nil)
-	if err == nil && c.onekey.entry != "" {
-		_, err = s.ask(ctx, until, name, "zrem", c.args[queueAt], c.onekey.entry)
-		if err != nil {
-			err = s.failedAt(err, c)
-		}
+	if err != nil || c.onekey.entry == "" {
+		return value, err
 	}
-	return value, err
+	granted := false
+	if c.onekey.do == "acquire" {
+		a, err := readAnswer(value)
+		if err != nil {
+			return nil, err
+		}
+		granted = a.Granted
+	}
+	if c.onekey.keeps && !granted {
+		return value, nil
+	}
+	if _, err = s.ask(ctx, until, name, "zrem", c.args[queueAt], c.onekey.entry); err != nil {
+		e := s.failedAt(err, c)
+		e.Ambiguous = e.Ambiguous || granted // a place that stays would be handed the lock when it is given back
+		return nil, e
+	}
+	return value, nil
 }

@@ -178,6 +178,46 @@ func TestWhatIsAbandonedIsRemovedFromASlotInMigration(t *testing.T) {
 	}
 }
 
+// Who is granted the lock, or asks for the last time, leaves the queue. A place that stayed there would be handed the lock when that is
+// given back, and nobody would use it.
+func TestWhoGetsTheLockOfASlotInMigrationLeavesTheQueue(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	shards := redistest.Cluster(t)
+	client := shards.Client(t)
+	p, q := open(t, shards.Client(t), "kit"), open(t, shards.Client(t), "kit")
+	held, waits, last := p.take(), q.ref(time.Minute), q.ref(time.Minute)
+	q.refused(waits, store.Wait)
+	q.refused(last, store.Wait)
+	s := migrate(t, shards, p)
+	s.move(p.keys("k")[0])
+	for _, step := range []struct {
+		ref           store.Ref
+		join          store.Join
+		free, granted bool
+		places        int64
+	}{
+		{ref: waits, join: store.Wait, places: 2},
+		{ref: last, join: store.Last, places: 1},
+		{ref: waits, join: store.Wait, free: true, granted: true, places: 0},
+	} {
+		if step.free {
+			p.release(held, false, store.Freed)
+		}
+		a, err := q.Acquire(t.Context(), store.Request{Ref: step.ref, Join: step.join, Again: true})
+		if err != nil || a.Granted != step.granted {
+			t.Errorf("Acquire(%s) again = %+v, %v, want granted %v", joins[step.join], a, err, step.granted)
+		}
+		if n := client.ZCard(t.Context(), p.keys("k")[1]).Val(); n != step.places {
+			t.Errorf("after Acquire(%s) again there are %d places in the queue, want %d", joins[step.join], n, step.places)
+		}
+	}
+	q.release(waits, false, store.Freed)
+	if source, target := s.at(p); source || target {
+		t.Errorf("the lock is at the source: %v, at the target: %v, want it nowhere", source, target)
+	}
+}
+
 // A fence beside the lock, which the clock has not passed, is not gone below. The
 // script cannot write a new one, so nothing is granted.
 func TestAFenceIsNotGoneBelowInASlotInMigration(t *testing.T) {

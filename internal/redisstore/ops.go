@@ -40,6 +40,9 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 		c.token, c.terms = r.Token, terms(r.Ref)
 		s.onLock(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
 		c.onekey = oneKeyOf(r.Ref, "acquire", millis(r.TTL))
+		if s.cluster && r.Again { // it may have a place in the queue, which acquire.lua takes away with the grant
+			c.entry, c.keeps = entry(r.Ref), r.Join == store.Wait
+		}
 		if r.Place != (store.Place{}) || r.Fence > 0 {
 			c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
 		}

@@ -27,7 +27,7 @@ func (s *state) encode(b []byte) []byte {
 	number(s.back)
 	number(s.real % unit)
 	b = s.work.encode(append(b, s.faults, s.leaves, s.resolves))
-	b = append(b, bit(s.died))
+	b = append(b, bits(s.died, s.moving))
 	number(s.ticket.number)
 	number(s.stays)
 	b = append(b, s.stayer, s.ticket.resumed, bit(s.ticket.handed), bit(s.ticket.doubted))
@@ -88,7 +88,7 @@ func (c *command) encode(b []byte) []byte {
 	b = append(b, byte(c.what), c.claim, c.step, c.next, c.reply.next)
 	b = append(b, c.reply.answer, c.reply.begun, bit(c.keeps), bit(c.undone), bit(c.reply.spent))
 	b = append(b, bits(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped))
-	for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.stay, c.reply.fence, c.reply.second, c.reply.clock, c.reply.first, c.reply.waits, c.reply.given} {
+	for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.stay, c.beside, c.reply.fence, c.reply.second, c.reply.clock, c.reply.first, c.reply.waits, c.reply.given} {
 		b = binary.AppendVarint(b, t)
 	}
 	return b

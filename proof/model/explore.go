@@ -341,10 +341,16 @@ func (z *Size) tell(s *state, t step) string {
 		return fmt.Sprintf("Locker %c hears that %s has the lock", 'A'+t.a, z.token(s.lockers[t.a].inbox[0].claim))
 	case opListen:
 		return fmt.Sprintf("Locker %c subscribes again", 'A'+t.a)
+	case opRefuse:
+		return "Redis refuses what is left behind " + z.describe(&s.net[t.a])
+	case opOneKey:
+		return "Redis carries out, by the lock's own key, " + z.describe(&s.net[t.a])
+	case opMoved:
+		return "the slot has moved"
 	case opFault:
 	}
 	switch f := Fault(t.a); f {
-	case LoseReply, MoveSlot:
+	case LoseReply:
 		return fmt.Sprintf("FAULT %v: %s", f, z.describe(&s.net[t.b]))
 	case LoseMessage, Crash, Deafen:
 		return fmt.Sprintf("FAULT %v: Locker %c", f, 'A'+t.b)

@@ -53,7 +53,7 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 			m.deliver(s, p)
 		}
 	case MoveSlot:
-		return m.moveSlot(s, at)
+		s.moving = true
 	case SetBack:
 		s.back += second
 		for i := range m.locks() {
@@ -112,18 +112,6 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 		}
 	case renew, look, resolve: // the next one may come through; nobody waits for the last
 	}
-	return ""
-}
-
-// moveSlot has the server refuse the rest of a claim's four commands, since another one has the slot, which knows what was carried out.
-// A script that is refused is sent to that one as it is, and so is no more than a command that arrives later.
-func (m *machine) moveSlot(s *state, at int) (wrong string) {
-	o := s.net[at]
-	s.net = slices.Delete(s.net, at, at+1)
-	if m.Hole == HalfSet && o.step > 0 && o.reply.yes {
-		return m.hold(s, o.claim, o.sent, ttl, o.estimate, o.estimate)
-	}
-	m.askByScript(s, o.claim)
 	return ""
 }
 

@@ -120,6 +120,12 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		wrong = m.hear(next, first)
 	case opListen:
 		next.lockers[t.a].deaf = false
+	case opRefuse:
+		wrong = m.refuse(next, int(t.a))
+	case opOneKey:
+		wrong = m.carryOutByOneKey(next, int(t.a))
+	case opMoved:
+		next.moving = false
 	case opFault:
 		next.faults++
 		wrong = m.fault(next, Fault(t.a), int(t.b))

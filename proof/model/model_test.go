@@ -93,15 +93,16 @@ func TestMistakesAreFound(t *testing.T) {
 		edit edit
 		says string
 	}{
-		"the fence comes from the client's clock":               {size: two, hole: LocalFence, says: "not higher"},
-		"validity counts from the reply":                        {size: two, hole: FromReply, says: "relies on the lock"},
-		"a call that gives up leaves what it has":               {size: leaves, hole: NoCleanUp, says: "is left"},
-		"what was not answered is removed once":                 {size: leaves, hole: EarlyCleanUp, says: "is left"},
-		"SET does not look at the queue":                        {size: three, hole: NoLook, says: "overtaken"},
-		"SET alone takes the lock":                              {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{MoveSlot}}, hole: HalfSet, says: "not higher"},
-		"a waiter never asks again":                             {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{LoseMessage}}, hole: NoAsking, says: "not all who wait"},
-		"a release that is not awaited has a second step":       {size: Size{Lockers: 2, Claims: 1, Waits: true, Async: true}, hole: GiveFirst, says: "its process may end now"},
-		"a call does not wait for a release of its own process": {size: Size{Lockers: 1, Claims: 2, Waits: true, Async: true}, hole: NoSettling, says: "and meets it"},
+		"the fence comes from the client's clock":                    {size: two, hole: LocalFence, says: "not higher"},
+		"validity counts from the reply":                             {size: two, hole: FromReply, says: "relies on the lock"},
+		"a call that gives up leaves what it has":                    {size: leaves, hole: NoCleanUp, says: "is left"},
+		"what was not answered is removed once":                      {size: leaves, hole: EarlyCleanUp, says: "is left"},
+		"SET does not look at the queue":                             {size: three, hole: NoLook, says: "overtaken"},
+		"who is granted the lock while a slot moves keeps its place": {size: Size{Lockers: 2, Claims: 1, Waits: true, Async: true, Faults: 1, May: []Fault{MoveSlot}}, hole: KeepsPlace, says: "its process may end now"},
+		"SET alone takes the lock":                                   {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{MoveSlot}}, hole: HalfSet, says: "not higher"},
+		"a waiter never asks again":                                  {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{LoseMessage}}, hole: NoAsking, says: "not all who wait"},
+		"a release that is not awaited has a second step":            {size: Size{Lockers: 2, Claims: 1, Waits: true, Async: true}, hole: GiveFirst, says: "its process may end now"},
+		"a call does not wait for a release of its own process":      {size: Size{Lockers: 1, Claims: 2, Waits: true, Async: true}, hole: NoSettling, says: "and meets it"},
 		"a grant is told and not stored": {size: two, says: "was not handed the lock", edit: edit{
 			"local fence = grant(state, now, token, first_ttl, kind)",
 			"local fence = next_fence(now, state) state.holder = token redis.call('DEL', KEYS[1])",

@@ -56,7 +56,7 @@ func (m *machine) carryOut(s *state, at int) string {
 			return string(text)
 		}
 		o.executed = true
-		o.certain = (o.what >= give || o.what == resume || o.last) && !m.late(s, o.claim)
+		o.certain = m.isCertain(s, o)
 		m.read(o, got, srv.now)
 		if o.stay > 0 && o.reply.yes {
 			s.stays, s.stayer = max(s.stays, o.sent+o.stay), o.claim
@@ -88,6 +88,11 @@ func (m *machine) carryOut(s *state, at int) string {
 		s.net = slices.Delete(s.net, at, at+1)
 	}
 	return ""
+}
+
+// isCertain reports whether nothing of a claim can arrive behind what gives back, or gives up, and was carried out.
+func (m *machine) isCertain(s *state, o *command) bool {
+	return (o.what >= give || o.what == resume || o.last) && !m.late(s, o.claim)
 }
 
 // outOfTurn returns what is wrong with what a command has done to a lock for which somebody waits: front, the first of them.

@@ -63,7 +63,7 @@ const (
 	Forget                   // Redis forgets everything
 	Force                    // an operator releases the lock by force
 	SetBack                  // the server's clock is set back by a second
-	MoveSlot                 // of the four commands of set.go, the server refuses what it has not carried out yet: another one has the slot
+	MoveSlot                 // a Cluster begins to move the lock's slot, which ends at any time (moving.go)
 )
 
 var faultNames = [...]string{"no reply", "message lost", "crash", "subscription breaks", "foreign DEL", "Redis forgets", "release by force", "clock set back by 1 s", "slot moved"}
@@ -97,6 +97,7 @@ const (
 	OthersUnseen       // a Locker takes no note of who waits elsewhere
 	PassesOn           // a lock passes on within a process for as long as anybody there waits
 	EachReleases       // a lease whose lock passes on is released in Redis as well
+	KeepsPlace         // who is granted the lock while a slot moves keeps its place in the queue
 	HalfSet            // a lock that SET has taken is held although the server has refused what is behind the SET
 	AllStays           // what a command for all keys may have left is removed only of those keys that were asked for one by one, too
 )

@@ -123,7 +123,7 @@ type command struct {
 	what     what
 	claim    uint8
 	next     uint8 // of offer: the claim to which the lock is offered
-	step     uint8 // of the four of set, how many are done
+	step     uint8 // of the four of set, or of the form that concerns one key, how many are done
 	certain  bool  // of what gives back, or gives up: when it was carried out, nothing of the claim could arrive any more
 	executed bool  // its reply is under way
 	lost     bool  // nobody waits for it, and it may arrive yet
@@ -135,6 +135,7 @@ type command struct {
 	arrived  Time // the same, to the microsecond; of Do alone
 	fence    Time // the caller's; of resume, the number of the ticket
 	estimate Time
+	beside   Time // of the form that concerns one key: the fence that was found beside the lock
 	stay     Time // of release: for how long the lock is to stay taken
 	reply    reply
 }
@@ -177,6 +178,7 @@ type state struct {
 	leaves   uint8 // how many callers have left
 	resolves uint8 // how often an operator has said that work is to be done again
 	died     bool  // a process has died
+	moving   bool  // a slot moves
 
 	stays  Time  // a lock that was released is to stay taken until then; 0: it is not
 	stayer uint8 // whose it is
@@ -257,7 +259,7 @@ func (s *state) times(see func(t *Time, exact bool)) {
 		for _, t := range []*Time{&c.sent, &c.came, &c.estimate} {
 			rough(t)
 		}
-		for _, t := range []*Time{&c.fence, &c.arrived, &c.reply.fence, &c.reply.second, &c.reply.clock, &c.reply.waits, &c.reply.given} {
+		for _, t := range []*Time{&c.fence, &c.arrived, &c.reply.fence, &c.reply.second, &c.reply.clock, &c.reply.waits, &c.reply.given, &c.beside} {
 			exact(t)
 		}
 	}

@@ -25,6 +25,9 @@ const (
 	opResolve            // an operator says that work is to be done again
 	opDoubt              // a release that was to hand the lock on is given up, and nobody knows what came of it
 	opClear              // what a claim may have left is removed, since nothing of it is to stay any more
+	opRefuse             // while a slot moves: what is left of the four commands of set.go is refused
+	opOneKey             // a command is carried out, or its next step, in the form that concerns one key
+	opMoved              // the slot has moved
 	opFault              // a fault; its kind in a, its place in b
 )
 
@@ -42,14 +45,21 @@ func (z *Size) steps(s *state, all []step) []step {
 		}
 	}
 	for i := range s.net {
+		all = z.stepsWhileMoving(s, uint8(i), all)
 		switch c, n := &s.net[i], uint8(i); {
 		case c.executed:
 			all = append(all, step{opReply, n, 0})
+		case c.byOneKey() && c.lost:
+			all = append(all, step{opVanish, n, 0})
+		case c.byOneKey():
 		case c.lost:
 			all = append(all, step{opCarryOut, n, 0}, step{opVanish, n, 0})
 		default:
 			all = append(all, step{opCarryOut, n, 0})
 		}
+	}
+	if s.moving {
+		all = append(all, step{opMoved, 0, 0})
 	}
 	for i := range z.Lockers {
 		switch l, n := &s.lockers[i], uint8(i); {
@@ -218,10 +228,8 @@ func (z *Size) faults(s *state, all []step) []step {
 				}
 			}
 		case MoveSlot:
-			for i := range s.net {
-				if c := &s.net[i]; c.what == set && !c.executed && !c.lost {
-					all = append(all, step{opFault, uint8(f), uint8(i)})
-				}
+			if !s.moving {
+				all = append(all, step{opFault, uint8(f), 0})
 			}
 		case SetBack:
 			all = append(all, step{opFault, uint8(f), 0})
