@@ -5,7 +5,7 @@
 // messages, the clocks, and what may go wrong. A step is one thing that happens: a command is carried out, a reply or a message
 // comes, a second passes, somebody gives up, something fails. Read it in this order: size.go says what is looked at, state.go
 // what a state is, steps.go which steps may be taken from one, machine.go takes one, with what a Locker (locker.go, ticket.go;
-// several.go for several keys, rests.go for waiters that rest), Redis (redis.go) and a fault (fault.go) do. check.go has the
+// several.go for several keys, rests.go for waiters that rest), Redis (redis.go) and a fault (fault.go, moving.go) do. check.go has the
 // properties. explore.go takes every step from every state (names.go has those that differ in the names of Lockers be one), and
 // says also whether those who wait can have the lock in the end. db.go and lua.go are Redis, and judge.go compares them with a
 // real one.
