@@ -24,24 +24,27 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// newServer returns the server with its locks. The interceptors stand last in their chains: behind recovery, logs and authorisation.
-func newServer(locks *lockmw.Locker) *grpc.Server {
+// newServer returns the server with its locks. charge is what takes the customer's money. The interceptors stand last in
+// their chains: behind recovery, logs and authorisation.
+func newServer(locks *lockmw.Locker, charge func(context.Context) error) *grpc.Server {
 	rules := grpclock.Rules{
 		"/shop.v1.Orders/Pay": {Key: keyfunc.MustParse("{body.order_id}"), Policy: lockmw.Policy{Prefix: "order:", Wait: time.Second}},
 	}
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(locks, rules)),
 		grpc.ChainStreamInterceptor(grpclock.StreamServerInterceptor(locks, rules)))
-	shopv1.RegisterOrdersServer(server, orders{})
+	shopv1.RegisterOrdersServer(server, orders{charge: charge})
 	return server
 }
 
 type orders struct {
 	shopv1.UnimplementedOrdersServer
+
+	charge func(context.Context) error
 }
 
-func (orders) Pay(ctx context.Context, r *shopv1.PayRequest) (*shopv1.PayReply, error) {
-	if err := charge(ctx); err != nil { // if the lock is lost, ctx ends, and the client gets LOCK_LOST whatever this returns
+func (o orders) Pay(ctx context.Context, _ *shopv1.PayRequest) (*shopv1.PayReply, error) {
+	if err := o.charge(ctx); err != nil { // if the lock is lost, ctx ends, and the client gets LOCK_LOST whatever this returns
 		return nil, status.Error(codes.Internal, "not paid")
 	}
 	return &shopv1.PayReply{Text: "paid"}, nil
@@ -78,7 +81,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	server := newServer(locks)
+	server := newServer(locks, charge)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {

@@ -18,9 +18,9 @@ import (
 )
 
 // serve returns a client of the server, over a connection in memory.
-func serve(t *testing.T, locks *lockmw.Locker) shopv1.OrdersClient {
+func serve(t *testing.T, locks *lockmw.Locker, charge func(context.Context) error) shopv1.OrdersClient {
 	t.Helper()
-	listener, server := bufconn.Listen(1<<20), newServer(locks)
+	listener, server := bufconn.Listen(1<<20), newServer(locks, charge)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	dial := func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
@@ -40,7 +40,7 @@ func serve(t *testing.T, locks *lockmw.Locker) shopv1.OrdersClient {
 
 func TestAnOrderIsPaidByOneAtATime(t *testing.T) {
 	locks := locktest.New(t) // over a Redis inside the test
-	client := serve(t, locks)
+	client := serve(t, locks, charge)
 	release := locktest.Hold(t, locks, "order:42") // as another process would
 	_, err := client.Pay(t.Context(), &shopv1.PayRequest{OrderId: 42})
 	if status.Code(err) != codes.Aborted || grpclock.CodeOf(err) != lockmw.CodeWaitTimeout {
