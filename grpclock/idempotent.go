@@ -47,7 +47,7 @@ type IdempotentRule = rpcdoor.IdempotentRule
 // both clicks get the reply.
 //
 //	grpclock.Idempotent(locks, grpclock.IdempotentRules{"/shop.v1.Orders/Pay": {
-//		Key:    keyfunc.MustParse("{value.user}:{body.request_id}"), // AIP-155; or {header.idempotency-key}
+//		Key:    keyfunc.MustParse("{value.user}:{body.request_id}"), // AIP-155; or {header.idempotency-key|idempotency}
 //		Flight: lockmw.Flight{Policy: lockmw.Policy{Wait: 5 * time.Second}, Retain: 24 * time.Hour},
 //	}}, grpclock.WithValues(func(ctx context.Context, name string) (any, bool) {
 //		user, ok := auth.FromContext(ctx)

@@ -2,6 +2,9 @@ package grpclock_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
@@ -75,5 +79,50 @@ func TestClientRetriesWhenItIsTold(t *testing.T) {
 	}
 	if got := attempts.Load() - 1; got != 1 {
 		t.Errorf("%d attempts of a call that has no key, want 1", got)
+	}
+}
+
+// silentBank is a shop whose bank has not answered in time.
+type silentBank struct {
+	testpb.UnimplementedShopServer
+	asked atomic.Int32
+}
+
+func (b *silentBank) Pay(context.Context, *testpb.Order) (*testpb.Receipt, error) {
+	b.asked.Add(1)
+	return nil, fmt.Errorf("bank: %w", context.DeadlineExceeded)
+}
+
+// With Uncertain, a time-out within the handler is kept as its status. A retry policy asks again after the handler's own answer. It does not after
+// one that is given again, because that has a header.
+func TestAnErrorThatIsGivenAgainIsNotRetried(t *testing.T) {
+	r := testenv.New(t, redistest.Embedded(t))
+	var attempts atomic.Int32
+	count := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		attempts.Add(1)
+		return handler(ctx, req)
+	}
+	once := grpclock.IdempotentRules{payMethod: {
+		Key:    keyfunc.MustParse("{method}:{body.order_id}"),
+		Flight: lockmw.Flight{Retain: time.Minute, Crash: lockmw.Uncertain},
+	}}
+	bank := new(silentBank)
+	server := serve(r, rpctest.Service{
+		Locks: r.Locks, Rules: grpclock.Rules{}, Once: once, OnceOptions: rpctest.Options{Everybody: true}, Shop: bank, Around: rpctest.Around{Unary: count},
+	})
+	often := strings.NewReplacer(`"maxAttempts": 2`, `"maxAttempts": 5`, "INVALID_ARGUMENT", "DEADLINE_EXCEEDED").Replace(eager)
+	conn, err := grpc.NewClient(server.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(often))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+
+	var header metadata.MD
+	_, err = testpb.NewShopClient(conn).Pay(t.Context(), rpctest.Order(), grpc.Header(&header))
+	if status.Code(err) != codes.DeadlineExceeded || !slices.Equal(header["idempotent-replayed"], []string{"true"}) {
+		t.Errorf("%v with header %v, want the bank's status, given again", err, header)
+	}
+	if attempts.Load() != 2 || bank.asked.Load() != 1 {
+		t.Errorf("%d attempts, and the bank was asked %d times; want 2 and 1", attempts.Load(), bank.asked.Load())
 	}
 }

@@ -13,7 +13,8 @@
 //
 // For buf, the vendored folder is one more module of the workspace. buf wants all modules
 // to be below the folder of buf.yaml. If you do not vendor, copy this package's folder
-// lockmw into one of them.
+// lockmw into a folder such as third_party/lockmwv1, and name that one in its place. A
+// copy in proto would get Go code of its own.
 //
 //	# buf.yaml
 //	version: v2

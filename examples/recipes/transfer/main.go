@@ -20,7 +20,7 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// account is for whatever changes an account: the same prefix and the same key.
+// account is the policy of all code that changes an account. The key is the account's name, so all of that code asks for the same lock.
 var account = lockmw.Policy{Prefix: "account:", Wait: 2 * time.Second, TTL: 10 * time.Second}
 
 // A bank keeps balances. It stands for a database that many processes use.

@@ -24,18 +24,22 @@ import (
 
 const payMethod = "/shop.v1.Orders/Pay"
 
-func routes(locks *lockmw.Locker) http.Handler {
+// routes returns the service with its locks. charge is what takes the customer's money.
+func routes(locks *lockmw.Locker, charge func(context.Context) error) http.Handler {
 	rules := connectlock.Rules{
 		payMethod: {Key: keyfunc.MustParse("{body.order_id}"), Policy: lockmw.Policy{Prefix: "order:", Wait: time.Second}},
 	}
+	shop := orders{charge: charge}
 	mux := http.NewServeMux()
-	// With the code of protoc-gen-connect-go, write mux.Handle(shopv1connect.NewOrdersHandler(orders{}, connect.WithInterceptors(…))).
-	mux.Handle(payMethod, connect.NewUnaryHandler(payMethod, pay, connect.WithInterceptors(connectlock.Interceptor(locks, rules))))
+	// With the code of protoc-gen-connect-go, write mux.Handle(shopv1connect.NewOrdersHandler(shop, connect.WithInterceptors(…))).
+	mux.Handle(payMethod, connect.NewUnaryHandler(payMethod, shop.Pay, connect.WithInterceptors(connectlock.Interceptor(locks, rules))))
 	return mux
 }
 
-func pay(ctx context.Context, r *connect.Request[shopv1.PayRequest]) (*connect.Response[shopv1.PayReply], error) {
-	if err := charge(ctx); err != nil { // if the lock is lost, ctx ends, and the client gets LOCK_LOST whatever this returns
+type orders struct{ charge func(context.Context) error }
+
+func (o orders) Pay(ctx context.Context, _ *connect.Request[shopv1.PayRequest]) (*connect.Response[shopv1.PayReply], error) {
+	if err := o.charge(ctx); err != nil { // if the lock is lost, ctx ends, and the client gets LOCK_LOST whatever this returns
 		return nil, connect.NewError(connect.CodeInternal, errors.New("not paid"))
 	}
 	return connect.NewResponse(&shopv1.PayReply{Text: "paid"}), nil
@@ -68,7 +72,7 @@ func run() error {
 	if err := locks.Ping(ctx); err != nil {
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
-	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks, charge), ReadHeaderTimeout: 5 * time.Second}
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // for clients of gRPC, where there is no TLS

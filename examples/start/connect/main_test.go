@@ -14,7 +14,7 @@ import (
 
 func TestAnOrderIsPaidByOneAtATime(t *testing.T) {
 	locks := locktest.New(t) // over a Redis inside the test
-	server := httptest.NewServer(routes(locks))
+	server := httptest.NewServer(routes(locks, charge))
 	defer server.Close()
 	client := connect.NewClient[shopv1.PayRequest, shopv1.PayReply](server.Client(), server.URL+payMethod)
 
