@@ -32,7 +32,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: pack FOLDER ARCHIVE=PROGRAM...")
+		return errors.New("usage: pack FOLDER and, for each program, ARCHIVE=PROGRAM")
 	}
 	folder, programs := args[0], args[1:]
 	slices.Sort(programs) // the checksums stand in the order of the archives' names

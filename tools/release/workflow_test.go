@@ -94,7 +94,7 @@ func TestACandidateIsNotTheLatestRelease(t *testing.T) {
 	write(t, filepath.Join(w.dir, "dist", "SHA256SUMS"), nil)
 	gh := filepath.Join(w.dir, "gh")
 	write(t, gh, []byte("#!/bin/sh\nprintf '<%s>' \"$@\"\n"))
-	if err := os.Chmod(gh, 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.Chmod(gh, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	w.env = []string{"PATH=" + w.dir + string(os.PathListSeparator) + os.Getenv("PATH")}
