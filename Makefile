@@ -9,7 +9,7 @@ MODULES := . $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -no
 # Tools have a module of their own, so that users do not inherit what they need.
 # Asked for its path once, since go tool -modfile refuses a module with a go.work beside it.
 GOLANGCI = $$(GOWORK=off go tool -modfile="$(CURDIR)/tools/go.mod" -n golangci-lint)
-REPORT = go run -C tools ./testreport
+REPORT = go run -C "$(CURDIR)/tools" ./testreport
 
 # What one core does not keep busy: most of the tests wait for a Redis, or for
 # the end of a TTL. Those that measure time or count goroutines run alone.
@@ -74,30 +74,31 @@ check: ## Check format, vet, generated code and the quick tests of what has chan
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go run -C tools ./protogen -check "$(CURDIR)"
 	@set -e; for m in $(CHECKED); do echo "go vet: $$m"; go -C $$m vet ./...; done
-	@runs=(); for m in $(CHECKED); do \
+	@set -e; runs=(); for m in $(CHECKED); do \
 		first=; if [ $$m = . ]; then first="$(FIRST)"; fi; \
-		packages=$$(go -C $$m list ./... | grep -vE '$(LONG)' || true); \
+		all=$$(go -C $$m list ./...); packages=$$(grep -vE '$(LONG)' <<<"$$all" || true); \
 		if [ -n "$$packages" ]; then runs+=(-- "$(CURDIR)/$$m" $(RACE) -vet=off -p 4 $(TESTS) -timeout 3m $(TESTFLAGS) $$first $$packages); fi; \
 	done; \
 	if [ $${#runs[@]} = 0 ]; then echo "no quick tests in $(CHECKED): make test has them"; else $(REPORT) -quick "$${runs[@]}"; fi
 
 budgets: ## Hold allocations and the time of ten thousand locks to their bounds, in code as users build it: inlined, and without the race detector
 	bash scripts/ensure.sh cc redis-server
-	$(REPORT) "$(CURDIR)" -count=1 -p 1 -run 'Allocations|AllocatesNothing' ./lockmw ./keyfunc ./httplock ./ginlock ./internal/lockgen ./internal/recent \
+	$(REPORT) -each "$(CURDIR)" -count=1 -p 1 -run 'Allocations|AllocatesNothing' ./lockmw ./keyfunc ./httplock ./ginlock ./internal/lockgen ./internal/recent \
 		-- "$(CURDIR)/lockprom" -count=1 -run Allocations . -- "$(CURDIR)/lockotel" -count=1 -run Allocations . -- "$(CURDIR)/cmd/lockctl" -count=1 -run TestManyLocks .
 
 test: export GOFLAGS += -trimpath
 test: ## Run all tests, those of code with goroutines with the race detector; installs redis-server, Prometheus, Chromium, PostgreSQL, MariaDB and shells when they are missing
 	bash scripts/ensure.sh cc redis-server prometheus chromium postgres mariadb $(SHELLS)
-	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST) $$(go list ./... | grep -vE '$(PLAIN)') \
+	set -e; all=$$(go list ./...); plain=$$(grep -E '$(PLAIN)' <<<"$$all"); raced=$$(grep -vE '$(PLAIN)' <<<"$$all"); \
+	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST) $$raced \
 		-- "$(CURDIR)/proof" $(TEST) -short -p 3 $(FIRST_IN_PROOF) ./... \
-		-- "$(CURDIR)" $(TEST_PLAIN) -p 1 $$(go list ./... | grep -E '$(PLAIN)') \
+		-- "$(CURDIR)" $(TEST_PLAIN) -p 1 $$plain \
 		-- "$(CURDIR)/proof" $(TEST_PLAIN) -short ./model \
 		$(foreach m,$(OTHERS),-- "$(CURDIR)/$(m)" $(if $(filter $(PLAIN_MODULES),$(m)),$(TEST_PLAIN),$(TEST)) -short -p 1 ./...)
 
 doors: ## Break the door of connectlock in each protocol (a minute or two); make test does so in the first alone
 	bash scripts/ensure.sh cc redis-server
-	BREAK_ALL_DOORS=1 $(REPORT) "$(CURDIR)" $(TEST) $(TESTS) -count=1 -run TestBrokenDoorIsNoticed ./connectlock
+	BREAK_ALL_DOORS=1 $(REPORT) -each "$(CURDIR)" $(TEST) $(TESTS) -count=1 -run TestBrokenDoorIsNoticed ./connectlock
 
 recipes: ## Do what docs/recipes.md says with every recipe, copied into a new module: programs in three processes, services and their curl lines; make test does so with three of them
 	bash scripts/ensure.sh redis-server postgres
@@ -113,7 +114,7 @@ lint: ## Check format, generated code, vet, golangci-lint and lockvet
 	go run ./cmd/lockgen -check ./...
 	@set -e; golangci=$(GOLANGCI); for m in $(MODULES); do \
 		echo "lint $$m"; \
-		(cd $$m && go vet $(PACKAGES) && "$$golangci" run --allow-parallel-runners $(PACKAGES)); \
+		(cd $$m && go vet $(PACKAGES) && "$$golangci" run --allow-parallel-runners $(PACKAGES)) || exit 1; \
 	done
 	bash scripts/lockvet.sh "$(PACKAGES)" $(MODULES)
 
@@ -132,18 +133,18 @@ proof: ## Run all checks and the whole fault matrix (an hour) and write proof/RE
 
 combos: ## Cross faults with clients, loads, policies and REDIS_SERVERS at random (10 to 45 minutes) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
-	$(NOTE) combos go test -count=1 -timeout 90m -run TestCombinations ./combos
+	$(NOTE) combos $(REPORT) -each "$(CURDIR)/proof" -count=1 -timeout 90m -run TestCombinations ./combos
 
 soak: ## Inject faults at random for D (30m) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
-	export PROOF_SOAK=$(D); $(NOTE) soak go test -count=1 -timeout 0 -run TestSoak ./matrix
+	export PROOF_SOAK=$(D); $(NOTE) soak $(REPORT) -each "$(CURDIR)/proof" -count=1 -timeout 0 -run TestSoak ./matrix
 
 model: ## Look at all states of the lock protocol, for a few processes and calls, and for all mistakes on purpose (some minutes): docs/model.md
 	go run -C proof ./model/explore $(ARGS)
-	go test -C proof -count=1 -run 'Properties|Mistakes|Versions' ./model
+	$(REPORT) -each "$(CURDIR)/proof" -count=1 -run 'Properties|Mistakes|Versions' ./model
 
 sim: ## Let the engine work in virtual time with faults from seeds, for FOR (1h); SEED=7 repeats one, and makes it smaller if it fails: docs/model.md
-	SIM_FOR=$(if $(SEED),,$(or $(FOR),1h)) SIM_SEED=$(SEED) SIM_FROM=$(FROM) SIM_FAILFAST=$(FAILFAST) go test -C proof -count=1 -timeout 0 -v -run TestSimulate ./sim
+	SIM_FOR=$(if $(SEED),,$(or $(FOR),1h)) SIM_SEED=$(SEED) SIM_FROM=$(FROM) SIM_FAILFAST=$(FAILFAST) $(REPORT) -each "$(CURDIR)/proof" -count=1 -timeout 0 -v -run TestSimulate ./sim
 
 proof-rivals: ## Run the same faults with other libraries and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server

@@ -26,6 +26,7 @@ type board struct {
 type panel struct {
 	ID                       int
 	Type, Title, Description string
+	Interval                 string // the least that its steps may be
 	Datasource               source
 	GridPos                  struct{ X, Y, W, H int }
 	FieldConfig              struct {
@@ -171,6 +172,32 @@ func fill(query string, rateInterval, whole time.Duration) string {
 	).Replace(query)
 }
 
+// A view is what Grafana knows of where it shows the board.
+type view struct {
+	scrape time.Duration // how long a scrape comes after another
+	whole  time.Duration // the time that is shown
+	faster time.Duration // by what the times of panels are divided, as those of the rules are
+}
+
+// step returns how long a panel's values stand apart, where the screen is wide enough to show each scrape.
+func (v view) step(t *testing.T, p panel) time.Duration {
+	t.Helper()
+	if p.Interval == "" {
+		return v.scrape
+	}
+	least, err := model.ParseDuration(p.Interval)
+	if err != nil {
+		t.Fatalf("panel %q: %v", p.Title, err)
+	}
+	return max(v.scrape, time.Duration(least)/max(v.faster, 1))
+}
+
+// query returns a query of a panel as Grafana asks it. A $__rate_interval is a step and the scrape before it, and no less than four scrapes.
+func (v view) query(t *testing.T, p panel, expr string) string {
+	t.Helper()
+	return fill(expr, max(v.step(t, p)+v.scrape, 4*v.scrape), v.whole)
+}
+
 // measured returns what a rule compares, without the comparisons: the queries that have a
 // value also while all is well. Each side of "or", "and" and "unless" is one.
 func measured(e parser.Expr) []string {
@@ -204,19 +231,24 @@ func filters(e parser.Expr) (found bool) {
 }
 
 // A query is one of the board or of an alert.
-type query struct{ of, expr string }
+type query struct {
+	of, expr string
+	share    bool // of a whole, so it is never more than 1
+}
 
 // queries are all of the board and, without their comparisons, of the alerts.
-func queries(t *testing.T, b board, r rules, rateInterval, whole time.Duration) (ofBoard, ofAlerts []query) {
+func queries(t *testing.T, b board, r rules, v view) (ofBoard, ofAlerts []query) {
 	t.Helper()
 	for _, p := range b.Panels {
 		for _, target := range p.Targets {
-			ofBoard = append(ofBoard, query{fmt.Sprintf("panel %q, %s", p.Title, target.RefID), fill(target.Expr, rateInterval, whole)})
+			of := fmt.Sprintf("panel %q, %s", p.Title, target.RefID)
+			ofBoard = append(ofBoard, query{of, v.query(t, p, target.Expr), p.FieldConfig.Defaults.Unit == "percentunit"})
 		}
 	}
 	for _, rule := range r.all() {
 		for _, expr := range measured(parse(t, rule.Expr)) {
-			ofAlerts = append(ofAlerts, query{"alert " + rule.Alert, expr})
+			divides, ok := parse(t, expr).(*parser.BinaryExpr)
+			ofAlerts = append(ofAlerts, query{"alert " + rule.Alert, expr, ok && divides.Op == parser.DIV})
 		}
 	}
 	return ofBoard, ofAlerts

@@ -10,6 +10,7 @@ import (
 	"html"
 	"io"
 	"math"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,10 +31,11 @@ type line struct {
 func (l line) last() float64 { return l.y[len(l.y)-1] }
 
 // lines returns what a panel shows from a time on.
-func (p *prometheus) lines(t *testing.T, of panel, from time.Time, step, rateInterval time.Duration) (all []line) {
+func (p *prometheus) lines(t *testing.T, of panel, from time.Time, shown view) (all []line) {
 	t.Helper()
+	shown.whole = time.Since(from).Round(time.Second)
 	for _, target := range of.Targets {
-		for _, s := range p.over(t, fill(target.Expr, rateInterval, time.Since(from).Round(time.Second)), from, step) {
+		for _, s := range p.over(t, shown.query(t, of, target.Expr), from, shown.step(t, of)) {
 			l := line{name: regexp.MustCompile(`{{(\w+)}}`).ReplaceAllStringFunc(target.LegendFormat, func(label string) string {
 				return s.Metric[strings.Trim(label, "{}")]
 			})}
@@ -216,6 +218,19 @@ func TestThePictureHasEveryPanelAndItsCurves(t *testing.T) {
 	for _, text := range []string{"a <name>", "UP", "100.0 %", "1s", "1.0/s"} {
 		if !texts[text] {
 			t.Errorf("the text %q is not there", text)
+		}
+	}
+}
+
+// The picture in docs is drawn when somebody asks for it, so a panel that was added since may be missing there.
+func TestThePictureInDocsIsOfThisBoard(t *testing.T) {
+	svg, err := os.ReadFile("../docs/board.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range readBoard(t).Panels {
+		if !bytes.Contains(svg, []byte(">"+html.EscapeString(p.Title)+"</text>")) {
+			t.Errorf("panel %q is not there: draw it anew, as the flag -picture says", p.Title)
 		}
 	}
 }

@@ -135,18 +135,18 @@ func (p *prometheus) over(t *testing.T, query string, from time.Time, step time.
 	return data.Result
 }
 
-// numbers counts the values that a query returned from a time on, without those that are
+// numbers returns the values that a query returned from a time on, without those that are
 // not a number.
-func (p *prometheus) numbers(t *testing.T, query string, from time.Time, step time.Duration) (n int) {
+func (p *prometheus) numbers(t *testing.T, query string, from time.Time, step time.Duration) (all []float64) {
 	t.Helper()
 	for _, s := range p.over(t, query, from, step) {
 		for _, v := range s.Values {
-			if _, ok := number(v); ok {
-				n++
+			if n, ok := number(v); ok {
+				all = append(all, n)
 			}
 		}
 	}
-	return n
+	return all
 }
 
 // number returns the value of a series at a time; ok is false if it is not a number.

@@ -34,7 +34,7 @@ func TestPromtoolTakesTheFiles(t *testing.T) {
 
 func TestPromtoolTakesEveryQuery(t *testing.T) {
 	b, r := readBoard(t), readRules(t)
-	ofBoard, ofAlerts := queries(t, b, r, time.Minute, time.Hour)
+	ofBoard, ofAlerts := queries(t, b, r, view{scrape: 15 * time.Second, whole: time.Hour})
 	var all group
 	for i, q := range append(ofBoard, ofAlerts...) {
 		all.Rules = append(all.Rules, rule{Record: fmt.Sprintf("query:%d", i), Expr: q.expr})
@@ -48,10 +48,10 @@ func TestPromtoolTakesEveryQuery(t *testing.T) {
 
 // A misspelt label selects nothing, or everything, and no server complains.
 func TestQueriesUseMetricsAndLabelsThatThereAre(t *testing.T) {
-	ofBoard, _ := queries(t, readBoard(t), readRules(t), time.Minute, time.Hour)
+	ofBoard, _ := queries(t, readBoard(t), readRules(t), view{scrape: 15 * time.Second, whole: time.Hour})
 	all := ofBoard
 	for _, rule := range readRules(t).all() {
-		all = append(all, query{"alert " + rule.Alert, rule.Expr})
+		all = append(all, query{of: "alert " + rule.Alert, expr: rule.Expr})
 	}
 	targetLabels := []string{"__name__", "job", "instance", "pod"}
 	for _, q := range all {

@@ -17,6 +17,7 @@ out=${2:-}
 systems=${SYSTEMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64}
 programs=${PROGRAMS:-lockctl lockgen lockvet}
 kit=github.com/lockmw/kit
+tools=$(cd "$(dirname "$0")/../tools" && pwd)
 
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -29,6 +30,7 @@ export GOPATH="$work" GOBIN= GOWORK=off CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -tri
 cd "$work" # outside of any module
 
 host=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
+packed=()
 for system in $systems; do
 	bin=bin
 	if [ "$system" != "$host" ]; then bin=bin/${system/\//_}; fi
@@ -36,10 +38,7 @@ for system in $systems; do
 		GOOS=${system%/*} GOARCH=${system#*/} go install -ldflags="-s -w" "$kit/cmd/$program@$version"
 		file=$program
 		if [[ $system == windows/* ]]; then file=$program.exe; fi
-		# The same bytes whoever packs it, and when.
-		tar -c --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0755 -C "$bin" "$file" |
-			gzip -n -9 >"$out/${program}_${version#v}_${system/\//_}.tar.gz"
+		packed+=("${program}_${version#v}_${system/\//_}.tar.gz=$bin/$file")
 	done
 done
-cd "$out"
-sha256sum -- *.tar.gz >SHA256SUMS
+go run "$tools/pack/main.go" "$out" "${packed[@]}"

@@ -25,6 +25,7 @@ program() {
 	bash-completion) echo /usr/share/bash-completion/bash_completion ;;
 	postgres) in_folders postgres /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin ;;
 	mariadb) in_folders mariadbd /usr/sbin ;;
+	chromium) browser ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -39,6 +40,19 @@ in_folders() {
 	echo "$found"
 }
 
+# Prints the browser that the tests take, which try these in this order, or else the name of the package.
+browser() {
+	local one
+	for one in "/Applications/Chromium.app/Contents/MacOS/Chromium" "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" \
+		headless_shell headless-shell chromium chromium-browser google-chrome google-chrome-stable /snap/bin/chromium; do
+		if command -v "$one" >/dev/null; then
+			echo "$one"
+			return
+		fi
+	done
+	echo chromium
+}
+
 # Prints where a program is; a script for bash to read is a file that need not be one.
 find() { command -v "$1" || { [ "${1#/}" != "$1" ] && [ -r "$1" ] && echo "$1"; }; }
 purpose() {
@@ -46,7 +60,7 @@ purpose() {
 	redis-server) echo "the tests run against real servers; Redis 7.0 or newer, or set REDIS_SERVER to the path of its redis-server" ;;
 	cc) echo "the race detector needs a C compiler" ;;
 	make) echo "the Makefile is the way to all checks" ;;
-	chromium) echo "the console is tested in a real browser" ;;
+	chromium) echo "the console is tested in a real browser, Chromium or Google Chrome; Ubuntu has neither as a package, so download Chrome there or run snap install chromium" ;;
 	bash-completion | zsh | fish) echo "the completion of lockctl is tried in real shells" ;;
 	postgres | mariadb) echo "late writers are refused in real databases" ;;
 	prometheus) echo "the board and the alerts are tested with a real server, and with promtool that comes with it" ;;
@@ -57,10 +71,19 @@ debian_packages() {
 	redis-server) echo redis-server ;;
 	cc) echo gcc libc6-dev ;;
 	postgres) echo postgresql ;;
-	mariadb) echo mariadb-server-core ;;
+	mariadb) mariadb_package ;;
 	make | chromium | prometheus | bash-completion | zsh | fish) echo "$1" ;;
 	esac
 }
+
+# Prints the package of the server alone. Older Debian and Ubuntu have a version in its name.
+mariadb_package() {
+	local names
+	names=$(apt-cache search --names-only '^mariadb-server-core(-[0-9.]+)?$' | cut -d ' ' -f 1 | LC_ALL=C sort)
+	names=${names:-mariadb-server-core}
+	echo "${names%%$'\n'*}"
+}
+
 brew_formula() {
 	case $1 in
 	redis-server) echo redis ;;
@@ -105,11 +128,11 @@ with_apt() {
 		command -v sudo >/dev/null || give_up "$1 is missing, and to install it needs root or sudo: $(purpose "$1")."
 		as_root=(sudo)
 	fi
+	refresh_lists
 	local packages
 	read -ra packages <<<"$(debian_packages "$1")"
 	say "$1 is missing; installing ${packages[*]} with apt-get, without starting a service."
 	forbid_services
-	refresh_lists
 	apt install -y --no-install-recommends "${packages[@]}" || give_up "apt-get could not install ${packages[*]}: $(purpose "$1")."
 	case $1 in
 	redis-server | prometheus | postgres)
@@ -126,9 +149,19 @@ with_brew() {
 	brew install "$formula" </dev/null || give_up "brew could not install $formula: $(purpose "$1")."
 }
 
+# Gives up where a redis-server is older than those that lockmw works with. It says "Redis server v=7.2.4 sha=…", and Valkey says the same of itself.
+new_enough() {
+	[ "$1" = redis-server ] || return 0
+	local version
+	version=$("$2" --version | sed -nE 's/.* v=([0-9]+\.[0-9.]+).*/\1/p') || give_up "$2 --version fails: $(purpose "$1")."
+	version=${version:-7} # another server, which says something else
+	[ "${version%%.*}" -ge 7 ] || give_up "$2 is version $version: $(purpose "$1")."
+}
+
 ensure() {
 	local binary
 	if binary=$(find "$(program "$1")"); then
+		new_enough "$1" "$binary"
 		say "$1 is there: $binary"
 		return
 	fi
@@ -141,6 +174,7 @@ ensure() {
 		give_up "$1 is missing, and neither apt-get nor brew is here to install it: $(purpose "$1")."
 	fi
 	binary=$(find "$(program "$1")") || give_up "its package is installed, but there is still no $(program "$1"): $(purpose "$1")."
+	new_enough "$1" "$binary"
 	say "installed $binary"
 }
 

@@ -6,11 +6,12 @@
 #
 # The root, lockprom, lockotel, cmd/lockctl and cmd/lockvet are modules of one version. Those that
 # require another of them are given that version in their go.mod, in one commit, and each
-# module has a tag at it: v1.2.3, lockprom/v1.2.3 and so on. The root's content does not
-# depend on their go.mod, so no order of tags is needed; but all must come to the server at
-# once, or somebody's go install finds a module whose requirements are not there yet, and
-# the module proxies remember that. So the last step, which this script only prints, is one
-# atomic push.
+# module has a tag at it: v1.2.3, lockprom/v1.2.3 and so on. No module's tag may come to the server
+# before those of the modules that it requires, or somebody's go install finds a requirement that is not
+# there yet, and the module proxies remember that. And GitHub starts no workflow for tags of which more
+# than three come at once. So the last step, which this script only prints, is pushes of at most three
+# tags: the root, which requires none of the others, and the commands, which its workflow builds; then
+# the rest. tools/release checks this order.
 #
 # Until the next release the modules keep requiring this one. Their go.work files have them
 # built with the checkout all the same.
@@ -27,6 +28,8 @@ number='(0|[1-9][0-9]*)'
 word='(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)'
 [[ $version =~ ^v$number\.$number\.$number(-$word(\.$word)*)?$ ]] || give_up "a version is like v1.2.3, not \"$version\""
 [[ $version == v[01].* ]] || give_up "for ${version%%.*} the paths of all modules must end in /${version%%.*}"
+branch=$(git symbolic-ref -q --short HEAD || true)
+[ "$branch" = main ] || give_up "a release is made on the branch main, not on ${branch:-a commit without a branch}"
 [ -z "$(git status --porcelain)" ] || give_up "there are changes that are not committed"
 grep -qF "## [${version#v}]" CHANGELOG.md || give_up "CHANGELOG.md has no section [${version#v}]"
 
@@ -46,7 +49,7 @@ modules=$(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -exec dirnam
 for folder in $modules; do
 	for path in $paths; do
 		if grep -qE "^(require )?[[:space:]]*$path v" "$folder/go.mod"; then
-			(cd "$folder" && GOWORK=off go mod edit "-require=$path@$version")
+			(cd "$folder" && GOWORK=off go mod edit "-require=$path@$version") || give_up "$folder/go.mod cannot be changed"
 		fi
 	done
 	git add "$folder/go.mod"
@@ -58,5 +61,9 @@ git add CHANGELOG.md
 git commit -q --allow-empty -m "release: $version"
 for tag in "${tags[@]}"; do git tag -a -m "$tag" "$tag"; done
 
-echo "release: committed and tagged. Look at it, and then:"
-echo "  git push --atomic origin HEAD ${tags[*]}"
+echo "release: committed and tagged. Look at it, and then, one after the other:"
+branch="$branch "
+for ((i = 0; i < ${#tags[@]}; i += 3)); do
+	echo "  git push --atomic origin $branch${tags[*]:i:3}"
+	branch=
+done

@@ -15,9 +15,10 @@ replaced() {
 		/"New"/,/}/ s/.*"Path": "([^"]+)".*/=>\1/p' | paste -d '\0' - -
 }
 
-# In a subshell, so that its trap ends with it.
+# In a subshell, so that its trap ends with it. Each step says what happens when it fails, since the subshell's set -e does not count where
+# tidy is called with a "||", and without that macOS's bash 3.2 goes on.
 tidy() (
-	cd "$1"
+	cd "$1" || exit
 	drops=()
 	if [ -f go.work ]; then
 		# Whatever happens, no replace directive stays.
@@ -27,7 +28,7 @@ tidy() (
 		while IFS= read -r line; do
 			[ -n "$line" ] || continue
 			drops+=("-dropreplace=${line%%=>*}")
-			GOWORK=off go mod edit "-replace=${line/=>/=}"
+			GOWORK=off go mod edit "-replace=${line/=>/=}" || exit
 		done < <(replaced go.work)
 	fi
 	GOWORK=off go mod tidy
@@ -36,5 +37,5 @@ tidy() (
 find . -name go.mod | LC_ALL=C sort | while IFS= read -r file; do
 	module=$(dirname "$file")
 	echo "tidy $module"
-	tidy "$module" </dev/null
+	tidy "$module" </dev/null || exit 1
 done

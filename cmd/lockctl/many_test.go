@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -92,6 +94,7 @@ func TestManyLocks(t *testing.T) {
 			if got := p.ended(t); got.status != 0 {
 				t.Fatalf("%+v", got)
 			}
+			// Windows does not say this, so there this file is not built.
 			had := p.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 			if runtime.GOOS == "darwin" {
 				had /= 1 << 10 // which counts bytes

@@ -1,10 +1,11 @@
 // Package release tests what scripts/release.sh tags, from the side of those who install it
-// and of those who import it.
+// and of those who import it, and the steps of the workflow that the tags start.
 package release
 
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -89,7 +90,7 @@ func checkout(t *testing.T) world {
 		}
 		write(t, filepath.Join(w.dir, name), text)
 	}
-	w.run(t, "git", "init", "-q")
+	w.run(t, "git", "init", "-q", "-b", "main")
 	w.run(t, "git", "add", "--all")
 	w.run(t, "git", "commit", "-q", "-m", "a copy")
 	return w
@@ -157,7 +158,13 @@ func TestARelease(t *testing.T) {
 			t.Errorf("%q: %v, %s; want %q", args, err, out, wrong)
 		}
 	}
-	t.Log(repository.run(t, "bash", "scripts/release.sh", version))
+	repository.run(t, "git", "switch", "-q", "-c", "mine")
+	if out, err := repository.try(t, "bash", "scripts/release.sh", version); err == nil || !strings.Contains(out, "on the branch main, not on mine") {
+		t.Errorf("on another branch: %v, %s", err, out)
+	}
+	repository.run(t, "git", "switch", "-q", "main")
+	printed := repository.run(t, "bash", "scripts/release.sh", version)
+	t.Log(printed)
 	if out, err := repository.try(t, "bash", "scripts/release.sh", version); err == nil || !strings.Contains(out, "a tag "+version+" already") {
 		t.Errorf("once more: %v, %s", err, out)
 	}
@@ -168,6 +175,7 @@ func TestARelease(t *testing.T) {
 			t.Errorf("no date was put behind the heading, and nothing else changed, in\n%s", after)
 		}
 	})
+	t.Run("the pushes", func(t *testing.T) { carryOut(t, repository, printed) })
 	env := proxied(t, repository)
 
 	t.Run("the checkout", func(t *testing.T) {
@@ -200,11 +208,14 @@ func TestARelease(t *testing.T) {
 		if said, err := w.try(t, "bash", "scripts/binaries.sh", version, out); err == nil || !strings.Contains(said, "is not empty") {
 			t.Errorf("once more: %v, %s", err, said)
 		}
-		world{out, nil}.run(t, "sha256sum", "--check", "--strict", "SHA256SUMS")
 		sums, second := w.run(t, "cat", filepath.Join(out, "SHA256SUMS")), w.run(t, "cat", filepath.Join(again, "SHA256SUMS"))
 		archive := fmt.Sprintf("lockctl_%s_%s_%s.tar.gz", strings.TrimPrefix(version, "v"), runtime.GOOS, runtime.GOARCH)
-		if sums != second || !strings.Contains(sums, archive) {
-			t.Errorf("the checksums are\n%s\nand the second time\n%s", sums, second)
+		packed, err := os.ReadFile(filepath.Join(out, archive))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), archive); sums != want || second != want {
+			t.Errorf("the checksums are\n%s\nand the second time\n%s\nwant\n%s", sums, second, want)
 		}
 		dir := world{t.TempDir(), nil}
 		dir.run(t, "tar", "-xzf", filepath.Join(out, archive))

@@ -105,6 +105,14 @@ func TestReportOfARun(t *testing.T) {
 			shows: []string{"failed: example.test/m TestB\n    m_test.go:5: wrong\n    m_test.go:5: log\n", "log\n    …\n    m_test.go:5: log\n", "m_test.go:5: log\ntests: 0 passed, 1 failed, 0 skipped"},
 		},
 		{
+			name:  "-run that names no test of any package",
+			tests: `func TestA(t *testing.T) {}`,
+			args:  []string{"-run", "TestB"},
+			fails: true,
+			shows: []string{"ok  \texample.test/m\t", "tests: 0 passed, 0 failed, 0 skipped\n", "no test has run"},
+			hides: []string{"although"},
+		},
+		{
 			name:  "panic",
 			tests: `func TestA(t *testing.T) { t.Log("before"); panic("ouch") }`,
 			fails: true,
@@ -119,7 +127,7 @@ func TestReportOfARun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out strings.Builder
-			err := runAll(t.Context(), tc.quick, 0, 1, []testRun{{module(t, tc.tests), append(tc.args, "-shuffle=on", "./...")}}, &out)
+			err := runAll(t.Context(), options{quick: tc.quick, beside: 1}, []testRun{{module(t, tc.tests), append(tc.args, "-shuffle=on", "./...")}}, &out)
 			if got := err != nil; got != tc.fails {
 				t.Errorf("failed = %t (%v), want %t", got, err, tc.fails)
 			}
@@ -141,10 +149,43 @@ func TestReportOfARun(t *testing.T) {
 	}
 }
 
+// A -run is often meant for some of many packages. Where it is meant for all, one without such a test fails the run.
+func TestEachPackageHasToRunATest(t *testing.T) {
+	dir := module(t, `func TestA(t *testing.T) {}`)
+	other := filepath.Join(dir, "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(other, "other_test.go"), []byte("package other\n\nimport \"testing\"\n\nfunc TestB(*testing.T) {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		each     bool
+		run      string
+		packages []string
+		idle     string
+	}{
+		{false, "TestA", []string{".", "./other", "./none"}, ""},
+		{true, "Test", []string{".", "./other"}, ""},
+		{true, "TestA", []string{".", "./other"}, "in: example.test/m/other"},
+		{true, "Test", []string{".", "./none"}, "in: example.test/m/none"},
+	} {
+		var out strings.Builder
+		err := runAll(t.Context(), options{each: tc.each, beside: 1}, []testRun{{dir, append([]string{"-run", tc.run}, tc.packages...)}}, &out)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if (err != nil) != (tc.idle != "") || !strings.HasSuffix(said, tc.idle) {
+			t.Errorf("each = %t, -run %s %v: error %q, want %q at its end, in:\n%s", tc.each, tc.run, tc.packages, said, tc.idle, &out)
+		}
+	}
+}
+
 func TestVerboseShowsEverythingOnce(t *testing.T) {
 	var out strings.Builder
 	dir := module(t, `func TestA(t *testing.T) { t.Error("wrong") }`)
-	if err := runAll(t.Context(), false, 0, 1, []testRun{{dir, []string{"-v", "./..."}}}, &out); err == nil {
+	if err := runAll(t.Context(), options{beside: 1}, []testRun{{dir, []string{"-v", "./..."}}}, &out); err == nil {
 		t.Error("a failed test passed")
 	}
 	for _, s := range []string{"=== RUN   TestA", "wrong", "--- FAIL: TestA"} {
@@ -159,7 +200,7 @@ func TestVerboseShowsEverythingOnce(t *testing.T) {
 func TestTheMarkOfTheRootModuleIsKnown(t *testing.T) {
 	for _, quick := range []bool{false, true} {
 		var out strings.Builder
-		if err := runAll(t.Context(), quick, 0, 1, []testRun{{"../../internal/test/slow", []string{"-run", "^TestSlowOne$", "."}}}, &out); err != nil {
+		if err := runAll(t.Context(), options{quick: quick, beside: 1}, []testRun{{"../../internal/test/slow", []string{"-run", "^TestSlowOne$", "."}}}, &out); err != nil {
 			t.Errorf("quick = %t: %v", quick, err)
 		}
 		want := map[bool]string{false: "tests: 1 passed, 0 failed, 0 skipped\n", true: "tests: 0 passed, 0 failed, 0 skipped, 1 slow ones left out\n"}[quick]

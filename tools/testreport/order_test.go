@@ -73,7 +73,7 @@ func TestOneFolderFailsAndTheOthersRun(t *testing.T) {
 	good := module(t, `func TestGood(t *testing.T) {}`)
 	for _, beside := range []int{1, 2} {
 		var out strings.Builder
-		err := runAll(t.Context(), false, 0, beside, split([]string{bad, ".", "--", good, "-short", "."}), &out)
+		err := runAll(t.Context(), options{beside: beside}, split([]string{bad, ".", "--", good, "-short", "."}), &out)
 		if err == nil || !strings.Contains(err.Error(), bad) || strings.Contains(err.Error(), good) {
 			t.Errorf("beside = %d: error = %v, want one that names %s alone", beside, err, bad)
 		}
@@ -92,7 +92,7 @@ func TestNothingBeginsAfterAnInterrupt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	var out strings.Builder
-	if err := runAll(ctx, false, 0, 1, split([]string{module(t, `func TestA(t *testing.T) {}`), "."}), &out); err == nil {
+	if err := runAll(ctx, options{beside: 1}, split([]string{module(t, `func TestA(t *testing.T) {}`), "."}), &out); err == nil {
 		t.Error("tests that did not run have passed")
 	}
 	if want := "tests: 0 passed, 0 failed, 0 skipped\n"; out.String() != want {

@@ -41,6 +41,7 @@ type report struct {
 	why     string   // of what failed, in short
 	slow    int      // tests that were left out of a quick run
 	skipped []string // for any other reason
+	idle    []string // packages that have run no test, and have not failed
 
 	packages []took
 	tests    []took // that have no subtests, of packages whose result was not kept from an earlier run
@@ -75,8 +76,8 @@ func (r *report) read(events io.Reader) error {
 }
 
 // closing prints what failed in all runs, in short, what took longest, and the totals, and returns an error if a
-// test was skipped.
-func closing(out io.Writer, quick bool, reports []*report) error {
+// test was skipped, or none has run where some should.
+func closing(out io.Writer, o options, reports []*report) error {
 	var all report
 	for _, r := range reports {
 		if !r.verbose {
@@ -86,19 +87,36 @@ func closing(out io.Writer, quick bool, reports []*report) error {
 		all.failed += r.failed
 		all.slow += r.slow
 		all.skipped = append(all.skipped, r.skipped...)
+		all.idle = append(all.idle, r.idle...)
 		all.packages = append(all.packages, r.packages...)
 		all.tests = append(all.tests, r.tests...)
 	}
 	left := ""
-	if quick {
+	if o.quick {
 		left = fmt.Sprintf(", %d slow ones left out", all.slow)
 	}
 	fmt.Fprintf(out, "%s%s%stests: %d passed, %d failed, %d skipped%s\n", all.why,
 		longest("packages", all.packages), longest("tests", all.tests), all.passed, all.failed, len(all.skipped), left)
-	if len(all.skipped) == 0 {
+	return errors.Join(all.skips(), all.idles(o.each))
+}
+
+// skips returns an error if a test was skipped.
+func (r *report) skips() error {
+	if len(r.skipped) == 0 {
 		return nil
 	}
-	return fmt.Errorf("a run with skipped tests proves nothing about them:\n%s", strings.Join(all.skipped, ""))
+	return fmt.Errorf("a run with skipped tests proves nothing about them:\n%s", strings.Join(r.skipped, ""))
+}
+
+// idles returns an error if no test has run, or, where each package should have run one, if a package has not.
+func (r *report) idles(each bool) error {
+	switch {
+	case each && len(r.idle) > 0:
+		return fmt.Errorf("no test has run, although one should have, in: %s", strings.Join(r.idle, ", "))
+	case r.passed+r.failed+r.slow+len(r.skipped) == 0:
+		return errors.New("no test has run")
+	}
+	return nil
 }
 
 // took is how long a test, or a package, took.
@@ -132,6 +150,9 @@ func (r *report) take(e event) {
 		r.output(n, e.Output)
 	case "pass", "fail", "skip":
 		if e.Test == "" {
+			if e.Action != "fail" && !r.parents[n] {
+				r.idle = append(r.idle, e.Package)
+			}
 			r.lasted(n, e.Elapsed)
 			r.endPackage(n, e.Action)
 		} else {
