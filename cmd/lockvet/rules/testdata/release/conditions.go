@@ -253,3 +253,19 @@ func printed(ctx context.Context, logger *log.Logger) error {
 	logger.Print(lease)
 	return fmt.Errorf("%v: %w", lease, work(ctx))
 }
+
+func askedForLess(ctx context.Context, parts []string) (err error) {
+	var lease *lockmw.Lease
+	if len(parts) > 0 {
+		ctx, lease, err = locks.Acquire(ctx, "42", policy) // want `line 270 is reached without lease.Release`
+		if err != nil {
+			return err
+		}
+		parts = parts[1:]
+	}
+	err = work(ctx)
+	if len(parts) > 0 {
+		_ = lease.Release(ctx)
+	}
+	return err
+}
