@@ -2,6 +2,7 @@ package rules
 
 import (
 	"go/ast"
+	"go/types"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -12,11 +13,13 @@ var Fence = &analysis.Analyzer{
 	Doc: `find calls of fence.Guard outside a transaction
 
 The check and the work have to be in one transaction. A *sql.DB runs each statement by itself, so the check would be over before the work begins. Guard refuses
-a *sql.DB, and a *sql.Conn, when the program runs.
+it when the program runs, as it refuses everything that has no method Commit: a *sql.Conn, a *sqlx.DB, a type of yours that has a *sql.DB within.
 
 	tx, err := db.BeginTx(ctx, nil)
 	…
-	err = fence.Postgres.Guard(ctx, tx, lease)`,
+	err = fence.Postgres.Guard(ctx, tx, lease)
+
+The rule says nothing of an interface: what it will have inside is not known before the program runs.`,
 	URL: docs,
 	Run: runFence,
 }
@@ -28,13 +31,20 @@ func runFence(pass *analysis.Pass) (any, error) {
 			if !ok || !isOf(callee(pass.TypesInfo, call), "fence", "Guard") || len(call.Args) < 2 {
 				return true
 			}
-			for _, name := range []string{"DB", "Conn"} {
-				if isNamed(pass.TypesInfo.TypeOf(call.Args[1]), "database/sql", name) {
-					pass.Reportf(call.Args[1].Pos(), "a *sql.%s is no transaction: pass the *sql.Tx in which the work is done", name)
-				}
+			if tx := pass.TypesInfo.TypeOf(call.Args[1]); !mayCommit(tx) {
+				pass.Reportf(call.Args[1].Pos(), "a %s is no transaction: pass the one in which the work is done, such as a *sql.Tx",
+					types.TypeString(tx, (*types.Package).Name))
 			}
 			return true
 		})
 	})
 	return nil, nil
+}
+
+// mayCommit reports whether something of a type may be a transaction for package fence: it has a method Commit, or its type is not known yet.
+func mayCommit(t types.Type) bool {
+	if _, isNil := t.(*types.Basic); isNil || t == nil || types.IsInterface(t) {
+		return true
+	}
+	return types.NewMethodSet(t).Lookup(nil, "Commit") != nil
 }

@@ -36,7 +36,7 @@ type handed struct {
 // reach such a return with a lock that it has given to nobody else.
 func handsOver(pass *analysis.Pass, fn *types.Func, decl *ast.FuncDecl, graph *cfg.CFG) (h handover, ok bool) {
 	f := hander{pass: pass, body: decl.Body, graph: graph, results: fn.Signature().Results(), wrapped: make(map[*types.Var]handed), wraps: make(map[ast.Node]*types.Var)}
-	statements(f.body, func(stmt ast.Stmt) {
+	statements(f.body, func(stmt ast.Node) {
 		if ret, ok := stmt.(*ast.ReturnStmt); ok {
 			f.returns = append(f.returns, ret)
 		} else if t, ok := takes(pass, stmt); ok && f.has(t.lock) && isOwn(pass.TypesInfo, f.body, t) {
@@ -66,7 +66,7 @@ func (f *hander) has(v *types.Var) bool {
 }
 
 // wrap notes a statement that puts a lock into a variable: within a struct, or as a function that releases it.
-func (f *hander) wrap(stmt ast.Stmt) {
+func (f *hander) wrap(stmt ast.Node) {
 	info := f.pass.TypesInfo
 	assign, ok := stmt.(*ast.AssignStmt)
 	if !ok || len(assign.Lhs) != 1 || len(assign.Rhs) != 1 {
@@ -341,7 +341,7 @@ func (f *hander) isFree(handing []handed, with []*ast.ReturnStmt) bool {
 		}
 		return h.lock == nil || slices.ContainsFunc(f.locks, func(t taken) bool {
 			w := walk{info: f.pass.TypesInfo, taken: t, hands: hands, wraps: wraps}
-			return t.lock == h.lock && !f.isKept(w) && w.through(f.graph) != nil
+			return t.lock == h.lock && !f.isKept(w) && w.through(f.body, f.graph) != nil
 		})
 	})
 }

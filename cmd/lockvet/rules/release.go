@@ -24,6 +24,8 @@ A lease that is not released is renewed for as long as its process lives, and ev
 	}
 	defer lease.Release(ctx)
 
+A lock that is taken only if it is needed may be released under the same condition, or under a bool variable that says whether it was taken.
+
 The rule also knows the locks of redislock (Obtain, ObtainMulti) and redsync (Lock, LockContext, TryLock, TryLockContext), in all their versions.
 Those end with their TTL, so that it says nothing if a function drops one, never gives it back, or only where the work failed: that may be meant.
 
@@ -66,7 +68,7 @@ func checkReleases(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG) {
 		way  ast.Node
 	}
 	told := make(map[left]bool) // where a lock is taken again until it is there, the first statement is told of
-	statements(body, func(stmt ast.Stmt) {
+	statements(body, func(stmt ast.Node) {
 		t, ok := takes(pass, stmt)
 		switch {
 		case !ok:
@@ -87,14 +89,15 @@ func checkReleases(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG) {
 	})
 }
 
-// statements calls do for the statements of a function, but not for those of functions within it.
-func statements(body *ast.BlockStmt, do func(stmt ast.Stmt)) {
+// statements calls do for the statements of a function, but not for those of functions within it. Of var, it is called for each line, as the
+// function's graph has them.
+func statements(body *ast.BlockStmt, do func(stmt ast.Node)) {
 	ast.Inspect(body, func(n ast.Node) bool {
-		if _, ok := n.(*ast.FuncLit); ok {
+		switch n.(type) {
+		case *ast.FuncLit:
 			return false
-		}
-		if stmt, ok := n.(ast.Stmt); ok {
-			do(stmt)
+		case ast.Stmt, *ast.ValueSpec:
+			do(n)
 		}
 		return true
 	})
@@ -104,7 +107,7 @@ func statements(body *ast.BlockStmt, do func(stmt ast.Stmt)) {
 type failures []*ast.BlockStmt
 
 func failuresOf(info *types.Info, body *ast.BlockStmt) (found failures) {
-	statements(body, func(stmt ast.Stmt) {
+	statements(body, func(stmt ast.Node) {
 		if branch, ok := stmt.(*ast.IfStmt); ok && findsError(info, branch.Cond) {
 			found = append(found, branch.Body)
 		}
@@ -150,6 +153,7 @@ type step struct {
 	block *cfg.Block
 	fresh bool // the error of the lock is still in its variable
 	held  bool // the function has looked, and there is a lock
+	known truths
 }
 
 // unreleased returns where a function is left with its lock; nil: nowhere, or the function goes by the lock's error in a way that is not known.
@@ -158,7 +162,7 @@ func unreleased(info *types.Info, body *ast.BlockStmt, graph *cfg.CFG, t taken) 
 	if !t.Lease {
 		w.spared = leaves(info, body, graph, t)
 	}
-	return w.through(graph)
+	return w.through(body, graph)
 }
 
 // A walk goes all ways that a function may take with its lock.
@@ -175,13 +179,14 @@ type walk struct {
 }
 
 // through returns the first return that is found.
-func (w walk) through(graph *cfg.CFG) ast.Node {
+func (w walk) through(body *ast.BlockStmt, graph *cfg.CFG) ast.Node {
 	w.says, w.seen = madeOf(w.info, graph, w.taken), make(map[step]bool)
 	w.beside = append(slices.Clip(w.beside), hints(w.info, graph, w.taken)...)
+	w.conditions, w.known = conditionsOf(w.info, body, graph, w.taken)
 	for _, b := range graph.Blocks {
 		for i, n := range b.Nodes {
 			if n == w.stmt {
-				return w.from(step{block: b, fresh: true}, b.Nodes[i+1:])
+				return w.from(step{block: b, fresh: true, known: w.known}, b.Nodes[i+1:])
 			}
 		}
 	}
@@ -198,6 +203,7 @@ func (w walk) from(s step, nodes []ast.Node) ast.Node {
 		case givesAway(w.info, n, w.taken), s.fresh && remakes(w.info, n, w.err):
 			return nil
 		}
+		s.known = w.learns(n, s)
 		if n != w.stmt && assigns(w.info, n, w.err) {
 			s.fresh = false
 		}
@@ -211,14 +217,12 @@ func (w walk) from(s step, nodes []ast.Node) ast.Node {
 	var none, held [2]bool // on the ways behind a condition
 	if len(s.block.Succs) == 2 && len(s.block.Nodes) > 0 {
 		if cond, ok := s.block.Nodes[len(s.block.Nodes)-1].(ast.Expr); ok {
-			t := w.taken
-			t.held = s.held
-			behind := wayWithout(w.info, cond, t, s.fresh)
+			behind := wayWithout(w.info, cond, w.at(s), s.fresh)
 			none, held = [2]bool{behind.none.onTrue, behind.none.onFalse}, [2]bool{behind.held.onTrue, behind.held.onFalse}
 		}
 	}
 	for i, next := range s.block.Succs {
-		to := step{next, s.fresh, s.held || len(s.block.Succs) == 2 && held[i]}
+		to := step{next, s.fresh, s.held || len(s.block.Succs) == 2 && held[i], s.known}
 		if len(s.block.Succs) == 2 && none[i] || w.seen[to] {
 			continue
 		}
@@ -243,15 +247,15 @@ func madeOf(info *types.Info, graph *cfg.CFG, t taken) map[*types.Var]bool {
 	found := make(map[*types.Var]bool)
 	for _, b := range graph.Blocks {
 		for _, n := range b.Nodes {
-			assign, ok := n.(*ast.AssignStmt)
-			if !ok || n == t.stmt {
+			to, values := assigned(n)
+			if n == t.stmt {
 				continue
 			}
-			for _, from := range assign.Rhs {
+			for _, from := range values {
 				if !mentions(info, from, func(v *types.Var) bool { return v == t.err }) {
 					continue
 				}
-				for _, lhs := range assign.Lhs {
+				for _, lhs := range to {
 					if v := variable(info, lhs); v != nil && v != t.err {
 						found[v] = findsOne(info, from)
 					}
@@ -266,11 +270,11 @@ func madeOf(info *types.Info, graph *cfg.CFG, t taken) map[*types.Var]bool {
 func hints(info *types.Info, graph *cfg.CFG, t taken) (found []*types.Var) {
 	for _, b := range graph.Blocks {
 		for _, n := range b.Nodes {
-			assign, ok := n.(*ast.AssignStmt)
-			if !ok || n == t.stmt || !slices.ContainsFunc(assign.Rhs, func(e ast.Expr) bool { return isBeside(info, e, t) }) {
+			to, values := assigned(n)
+			if n == t.stmt || !slices.ContainsFunc(values, func(e ast.Expr) bool { return isBeside(info, e, t) }) {
 				continue
 			}
-			for _, lhs := range assign.Lhs {
+			for _, lhs := range to {
 				if v := variable(info, lhs); v != nil && v != t.lock && v != t.err {
 					found = append(found, v)
 				}
@@ -309,6 +313,9 @@ var unknown = way{none: sides{true, true}}
 
 // wayWithout returns what is behind a condition. fresh: the lock's error is still in its variable.
 func wayWithout(info *types.Info, cond ast.Expr, t taken, fresh bool) way {
+	if w, ok := t.told(info, cond); ok {
+		return w
+	}
 	switch e := ast.Unparen(cond).(type) {
 	case *ast.UnaryExpr:
 		if e.Op == token.NOT {

@@ -33,6 +33,9 @@ type taken struct {
 	held    bool         // the function has looked, and there is a lock
 
 	says map[*types.Var]bool // what is made of err, such as ok in: _, ok := errors.AsType[*T](err); true: it holds where the lock was not taken
+
+	conditions []condition // that may go with the lock
+	known      truths      // what is known of them where the function is looked at
 }
 
 // takes returns the lock that a statement takes; ok is false if it takes none.
@@ -90,6 +93,11 @@ func callOf(stmt ast.Node) (call *ast.CallExpr, results []ast.Expr) {
 			call, _ = ast.Unparen(s.Rhs[0]).(*ast.CallExpr)
 		}
 		results = s.Lhs
+	case *ast.ValueSpec: // var ctx, lease, err = locks.Acquire(…)
+		if len(s.Values) == 1 {
+			call, _ = ast.Unparen(s.Values[0]).(*ast.CallExpr)
+		}
+		results, _ = assigned(s)
 	}
 	return call, results
 }
@@ -230,7 +238,7 @@ func isLook(info *types.Info, stack []ast.Node, t taken) bool {
 		return true
 	case *ast.CallExpr:
 		fn := callee(info, parent)
-		return isOf(fn, "fence", "Guard") || fn != nil && fn.Pkg() != nil && fn.Pkg().Path() == "log/slog"
+		return isOf(fn, "fence", "Guard") || isFunc(fn, "log/slog") || isFunc(fn, "log") || isFunc(fn, "fmt")
 	}
 	return false
 }

@@ -24,7 +24,6 @@ func order(r *gin.Engine) {
 	r.POST("/orders/:id/pay", pay, ginlock.Middleware(locks, key, policy))                                 // want `the lock stands behind the handler`
 	r.Group("/v2").Handle("POST", "/orders/:id/pay", pay, ginlock.Idempotent(locks, key, lockmw.Flight{})) // want `the lock stands behind the handler`
 	r.POST("/orders/:id/ship", ginlock.Middleware(locks, key, policy), pay)
-	r.Use(ginlock.Middleware(locks, key, policy)) // want `r.Use is for the routes that come after it`
 }
 
 func groups(r *gin.Engine, e *echo.Echo, e5 *echov5.Echo) {
