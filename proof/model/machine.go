@@ -32,7 +32,7 @@ func newMachine(z *Size) *machine {
 
 // run has the server carry out a script.
 func (m *machine) run(srv *server, s *script, args []string) any {
-	key := append(append(m.key[:0], s.id), byte(len(args)))
+	key := append(binary.AppendUvarint(m.key[:0], s.id), byte(len(args)))
 	for _, arg := range args {
 		key = append(append(key, arg...), 0)
 	}
