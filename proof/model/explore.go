@@ -335,10 +335,14 @@ func (z *Size) tell(s *state, t step) string {
 	case opVanish:
 		return "never arrives: " + z.describe(&s.net[t.a])
 	case opHear:
-		if s.lockers[t.a].inbox[0].contended {
+		switch first := s.lockers[t.a].inbox[0]; {
+		case first.contended:
 			return fmt.Sprintf("Locker %c hears that others wait", 'A'+t.a)
+		case first.revoked:
+			return fmt.Sprintf("Locker %c hears that the lock of %s was released by force", 'A'+t.a, z.token(first.claim))
+		default:
+			return fmt.Sprintf("Locker %c hears that %s has the lock", 'A'+t.a, z.token(first.claim))
 		}
-		return fmt.Sprintf("Locker %c hears that %s has the lock", 'A'+t.a, z.token(s.lockers[t.a].inbox[0].claim))
 	case opListen:
 		return fmt.Sprintf("Locker %c subscribes again", 'A'+t.a)
 	case opRefuse:

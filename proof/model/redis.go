@@ -313,7 +313,8 @@ func (m *machine) readOffer(r *reply, got any) {
 	}
 }
 
-// deliver puts what a script has published into the inbox of the Locker that it is for.
+// deliver puts what a script has published into the inbox of the Locker that it is for. A message that does not say when it was sent is noted with
+// that, too: otherwise no second could pass before it is heard, as if it were three seconds old.
 func (m *machine) deliver(s *state, p publication) {
 	if p.channel[len(prefix):] == ticketToken[:1] || !m.Rests && strings.HasPrefix(p.text, "contended ") {
 		return
@@ -322,7 +323,11 @@ func (m *machine) deliver(s *state, p publication) {
 	if l.dead || l.deaf {
 		return
 	}
-	l.inbox = append(slices.Clone(l.inbox), m.parse(p.text))
+	msg := m.parse(p.text)
+	if msg.at == 0 {
+		msg.at = s.now()
+	}
+	l.inbox = append(slices.Clone(l.inbox), msg)
 }
 
 // parse reads a message.
