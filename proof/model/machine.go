@@ -103,7 +103,9 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 	case opClear:
 		m.clear(next, t.a)
 	case opRelease:
-		next.work.done |= 1 << t.a
+		if m.Notes {
+			next.work.done |= 1 << t.a
+		}
 		wrong = m.release(next, t.a)
 	case opCarryOut:
 		wrong = m.carryOut(next, int(t.a))
