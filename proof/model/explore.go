@@ -1,7 +1,6 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"runtime"
@@ -107,8 +106,8 @@ func (z *Size) begin() *state {
 // Explore looks at all states of a size, or at most at so many, and for as long as nothing is wrong. With ways it also
 // sees that from each state, without further faults and with nobody leaving, all who wait can have the lock.
 func Explore(z Size, most int, ways bool) (Result, error) {
-	if z.claims() > mostClaims || z.Lockers > mostLockers {
-		return Result{}, errors.New("too many claims or Lockers")
+	if err := z.possible(); err != nil {
+		return Result{}, fmt.Errorf("size %q: %w", z.Name, err)
 	}
 	began := time.Now()
 	known, first := newSeen(), z.begin()
