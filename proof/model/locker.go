@@ -60,7 +60,7 @@ func (m *machine) leave(s *state, n uint8) {
 	for i := range s.net {
 		if c := &s.net[i]; c.claim == n {
 			c.lost = true
-			if c.what == all {
+			if c.what == all && m.Hole != LeavesInAll {
 				m.allInDoubt(s, *c)
 			}
 		}

@@ -82,6 +82,7 @@ func TestMistakesAreFound(t *testing.T) {
 	losesStay := Size{Lockers: 2, Claims: 1, Waits: true, Renews: true, Stays: true, Faults: 1, May: []Fault{LoseReply}}
 	keys := Size{Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Waits: true}
 	keysLeave := Size{Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Waits: true, Leaves: 1}
+	keysAtOnceLeave := Size{Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Waits: true, Leaves: 1}
 	keysAtOnce := Size{Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Faults: 1, May: []Fault{LoseReply}}
 	rest := Size{Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true}
 	restBoth := Size{Lockers: 2, Claims: 2, Rests: true, NoSet: true, Prompt: true, Waits: true}
@@ -192,6 +193,7 @@ func TestMistakesAreFound(t *testing.T) {
 		"two take their keys in different orders, and nobody looks at that": {size: keys, hole: Circle, says: "not all who wait"},
 		"a call for two keys gives up, and keeps one":                       {size: keysLeave, hole: PartStays, says: "is over, and has the lock"},
 		"what a command for two keys may have left stays":                   {size: keysAtOnce, hole: AllStays, says: "is over, and has the lock"},
+		"who leaves behind a command for two keys thinks of one":            {size: keysAtOnceLeave, hole: LeavesInAll, says: "is over, and has the lock"},
 		"a process takes no note of who waits elsewhere":                    {size: rest, hole: OthersUnseen, says: "has told of"},
 		"a lock passes on for as long as anybody of the process waits":      {size: restRenew, hole: PassesOn, says: "more than a second after"},
 		"a lease whose lock passes on is released in Redis as well":         {size: rest, hole: EachReleases, says: "its tenure goes on"},

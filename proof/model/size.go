@@ -105,6 +105,7 @@ const (
 	KeepsPlace         // who is granted the lock while a slot moves keeps its place in the queue
 	HalfSet            // a lock that SET has taken is held although the server has refused what is behind the SET
 	AllStays           // what a command for all keys may have left is removed only of those keys that were asked for one by one, too
+	LeavesInAll        // a caller that leaves while a command for all keys is under way takes that for one that asks for the first key alone
 )
 
 // Smallest are sizes that a test can look at in seconds.
@@ -167,6 +168,8 @@ var Larger = []Size{
 	{Name: "two that want two keys, a reply is lost", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two that want two keys at once, a reply is lost", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two that want two keys at once and do not wait, a reply is lost", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two that want two keys at once, one leaves, a process dies or a message is lost", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Waits: true, Leaves: 1, Faults: 1, May: []Fault{Crash, LoseMessage}},
+	{Name: "two that want two keys at once, a lock is deleted, forgotten or released by force", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "two that want two keys, one leaves, a process dies or a message is lost", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Leaves: 1, Faults: 1, May: []Fault{Crash, LoseMessage}},
 	{Name: "two that want two keys, a lock is deleted, forgotten or released by force", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "three take turns, by the script, and anything may be late", Lockers: 3, Claims: 1, NoSet: true, Alike: true, Waits: true},
