@@ -108,7 +108,7 @@ func (m *machine) giveBack(s *state, n uint8) {
 		how = offer
 	}
 	var stay Time
-	if m.Stays && c.since+minHold > s.clock() {
+	if m.isToStay(s, n) {
 		how, stay = release, c.since+minHold-s.clock()
 	}
 	keeps := m.Do && !c.served && (!c.undone || m.Hole != NoTakingBack)

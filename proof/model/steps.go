@@ -145,7 +145,10 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 func (z *Size) stepsOfHolder(s *state, n uint8, all []step) []step {
 	c := &s.claims[n]
 	if slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
-		return all // the release awaits it
+		if z.Async && !z.isToStay(s, n) { // it is sent at once, beside the renewal
+			all = append(all, step{opRelease, n, 0})
+		}
+		return all // any other release awaits it
 	}
 	if z.waitsFor(s, n) {
 		return all // renewParts sees to it
@@ -167,6 +170,9 @@ func (z *Size) stepsOfHolder(s *state, n uint8, all []step) []step {
 	}
 	return all
 }
+
+// isToStay reports whether a claim's lock is to stay taken behind a release that is sent now.
+func (z *Size) isToStay(s *state, n uint8) bool { return z.Stays && s.claims[n].since+minHold > s.clock() }
 
 // gives reports whether a release of the claim's process is under way.
 func (z *Size) gives(s *state, n uint8) bool {
