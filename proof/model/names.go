@@ -2,7 +2,6 @@ package model
 
 import (
 	"bytes"
-	"cmp"
 	"regexp"
 	"slices"
 )
@@ -119,9 +118,7 @@ func (d *db) rename(to renaming) {
 		for i := range e.members {
 			e.members[i].name = to.ofFirst(e.members[i].name)
 		}
-		slices.SortFunc(e.members, func(a, b member) int {
-			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name))
-		})
+		slices.SortFunc(e.members, member.compare)
 	}
 }
 

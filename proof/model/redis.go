@@ -287,8 +287,7 @@ func (m *machine) read(o *command, got any, now Time) {
 		if len(list) > 0 {
 			got = list[0]
 			if len(list) > 1 { // it went to one of the same Locker
-				msg := m.parse(list[1].(string))
-				r.next, r.fence, r.first, r.waits = msg.claim+1, msg.fence, msg.first, msg.waits
+				m.readNext(r, list[1])
 			}
 		}
 		r.yes = got != int64(0)
@@ -308,9 +307,14 @@ func (m *machine) readOffer(r *reply, got any) {
 		r.given = number(fence)
 	}
 	if len(list) > 4 {
-		msg := m.parse(list[4].(string))
-		r.next, r.fence, r.first, r.waits = msg.claim+1, msg.fence, msg.first, msg.waits
+		m.readNext(r, list[4])
 	}
+}
+
+// readNext reads to whom of the same Locker a release has handed the lock: the text of the message that another Locker would have had.
+func (m *machine) readNext(r *reply, text any) {
+	msg := m.parse(text.(string))
+	r.next, r.fence, r.first, r.waits = msg.claim+1, msg.fence, msg.first, msg.waits
 }
 
 // deliver puts what a script has published into the inbox of the Locker that it is for. A message that does not say when it was sent is noted with
