@@ -172,7 +172,9 @@ func (z *Size) stepsOfHolder(s *state, n uint8, all []step) []step {
 }
 
 // isToStay reports whether a claim's lock is to stay taken behind a release that is sent now.
-func (z *Size) isToStay(s *state, n uint8) bool { return z.Stays && s.claims[n].since+minHold > s.clock() }
+func (z *Size) isToStay(s *state, n uint8) bool {
+	return z.Stays && s.claims[n].since+minHold > s.clock()
+}
 
 // gives reports whether a release of the claim's process is under way.
 func (z *Size) gives(s *state, n uint8) bool {
