@@ -147,19 +147,79 @@ func holders(d *db) (all []string) {
 func (m *machine) first(s *state, lock uint8) string {
 	d := &s.locks[lock].db
 	for _, waiter := range d[keyQueue].members {
-		token, _, _ := strings.Cut(waiter.name, ":")
-		n := m.claimBy(token)
-		l, alive := &s.lockers[m.of(n)], &d[keyLockers]
-		at := alive.find(token[:1])
-		if l.dead || l.deaf || at < 0 || s.claims[n].phase != waiting && s.claims[n].phase != asking {
-			continue
-		}
-		till, _, _ := strings.Cut(alive.members[at].value, "v")
-		if number(till) > s.now() {
+		if token, _, _ := strings.Cut(waiter.name, ":"); m.canBeTold(s, d, token) {
 			return token
 		}
 	}
 	return ""
+}
+
+// canBeTold reports whether one in a lock's queue waits, is there, and can be told.
+func (m *machine) canBeTold(s *state, d *db, token string) bool {
+	n, alive := m.claimBy(token), &d[keyLockers]
+	at := alive.find(token[:1])
+	if at < 0 || !m.isThere(s, n) {
+		return false
+	}
+	till, _, _ := strings.Cut(alive.members[at].value, "v")
+	return number(till) > s.now()
+}
+
+// comes notes when a claim begins, and who stands in the queue by then: whole seconds would not tell who came first in one of them. One whose place
+// is ahead of the clock, because that was set back, does not count: places are reckoned by the clock.
+func (m *machine) comes(s *state, n uint8) {
+	c := &s.claims[n]
+	c.came, c.ahead = s.clock(), 0
+	for _, waiter := range s.locks[m.lock(n)].db[keyQueue].members {
+		if Time(waiter.score) <= s.now() {
+			c.ahead |= 1 << m.claimBy(waiter.name)
+		}
+	}
+}
+
+// passed returns the token of one who stood in the queue when a command's claim came, and stands there now, and can be told, or "". A claim that has a
+// place itself passes by nobody: the places tell who comes first.
+func (m *machine) passed(s *state, o *command) string {
+	d := &s.locks[m.lock(o.claim)].db
+	for _, waiter := range d[keyQueue].members {
+		token, _, _ := strings.Cut(waiter.name, ":")
+		if n := m.claimBy(token); o.ahead>>n&1 == 1 && m.canBeTold(s, d, token) {
+			return token
+		}
+	}
+	return ""
+}
+
+// forgetOrder clears what is noted of those who stood in the queue when others came, and do not stand there any more, and of a claim that has a place
+// itself.
+func (m *machine) forgetOrder(s *state) {
+	stand := uint8(0)
+	for i := range m.locks() {
+		for _, waiter := range s.locks[i].db[keyQueue].members {
+			stand |= 1 << m.claimBy(waiter.name)
+		}
+	}
+	keep := func(ahead *uint8, n uint8) {
+		if *ahead &= stand; stand>>n&1 == 1 {
+			*ahead = 0
+		}
+	}
+	for i := range s.claims {
+		keep(&s.claims[i].ahead, uint8(i))
+	}
+	for i := range s.net {
+		keep(&s.net[i].ahead, s.net[i].takes())
+	}
+}
+
+// forgetAhead clears what is noted of who stood in the queue when others came.
+func (s *state) forgetAhead() {
+	for i := range s.claims {
+		s.claims[i].ahead = 0
+	}
+	for i := range s.net {
+		s.net[i].ahead = 0
+	}
 }
 
 // before reports whether the one that waits comes before the one that has the lock now: by their places in the queue as it was, or

@@ -56,6 +56,7 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 		s.moving = true
 	case SetBack:
 		s.back += second
+		s.forgetAhead() // the places of those who come are reckoned by the clock
 		for i := range m.locks() {
 			if l := &s.locks[i]; m.nobodyHolds(s, &l.db) { // then nothing remembers the last fence, as docs and Lease.Fence say
 				l.highest, l.highestAlone = 0, 0

@@ -33,19 +33,19 @@ func (m *machine) askBy(s *state, n uint8, last bool) {
 	if c.phase == idle && m.Do && !m.Notes {
 		c.arrived = s.real
 	}
+	if c.phase == idle && m.role(n) != Resumes {
+		m.comes(s, n)
+	}
 	switch {
 	case m.role(n) == Resumes:
 		s.send(command{what: resume, claim: n, fence: s.ticket.number})
 	case c.phase != idle:
 		s.send(command{what: acquire, claim: n, last: last})
 	case m.Do:
-		c.came = s.clock()
 		s.send(command{what: acquire, claim: n, last: !m.Waits})
 	case m.kind(n) == Exclusive && !m.NoSet && !c.doubt:
-		c.came = s.clock()
 		s.send(command{what: set, claim: n, estimate: s.clock()})
 	default:
-		c.came = s.clock()
 		s.send(command{what: acquire, claim: n, last: !m.Waits})
 	}
 	c.phase = asking

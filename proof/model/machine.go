@@ -142,6 +142,7 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 	if m.Notes {
 		next.locks[0].db[keyAnswer].outlasts(next.real)
 	}
+	m.forgetOrder(next)
 	next.normalise()
 	return next, wrong
 }

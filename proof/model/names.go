@@ -39,7 +39,9 @@ func (m *machine) rename(s *state) renaming {
 func (m *machine) has(s *state, n uint8, b []byte) []byte {
 	first := n * uint8(m.Claims)
 	for i := range m.Claims {
-		b = s.claims[first+uint8(i)].encode(b)
+		c := s.claims[first+uint8(i)]
+		c.ahead, c.local.known = many(c.ahead), many(c.local.known) // who they are has a name
+		b = c.encode(b)
 	}
 	one := locker{dead: s.lockers[n].dead, deaf: s.lockers[n].deaf, inbox: slices.Clone(s.lockers[n].inbox)}
 	for i := range one.inbox {
@@ -57,6 +59,7 @@ func (m *machine) has(s *state, n uint8, b []byte) []byte {
 		if o.reply.next > 0 {
 			o.reply.next -= first
 		}
+		o.ahead = many(o.ahead)
 		b = o.encode(b)
 	}
 	for i := range m.locks() {
@@ -73,17 +76,27 @@ func (m *machine) has(s *state, n uint8, b []byte) []byte {
 	return b
 }
 
+// many is how many claims a set of them has.
+func many(set uint8) (n uint8) {
+	for ; set > 0; set &= set - 1 {
+		n++
+	}
+	return n
+}
+
 // renameAs gives a state the names.
 func (m *machine) renameAs(s *state, to renaming) {
 	was, claims := *s, uint8(m.Claims)
 	claim := func(n uint8) uint8 { return to[n/claims]*claims + n%claims }
+	set := func(of uint8) (renamed uint8) {
+		for n := range uint8(m.claims()) {
+			renamed |= of >> n & 1 << claim(n)
+		}
+		return renamed
+	}
 	for i := range m.claims() {
 		c := was.claims[i]
-		known := c.local.known
-		c.local.known = 0
-		for other := range m.claims() {
-			c.local.known |= known >> other & 1 << claim(uint8(other))
-		}
+		c.ahead, c.local.known = set(c.ahead), set(c.local.known)
 		s.claims[claim(uint8(i))] = c
 	}
 	for i, l := range was.lockers[:m.Lockers] {
@@ -95,7 +108,7 @@ func (m *machine) renameAs(s *state, to renaming) {
 	}
 	for i := range s.net {
 		o := &s.net[i]
-		o.claim = claim(o.claim)
+		o.claim, o.ahead = claim(o.claim), set(o.ahead)
 		if o.what == offer {
 			o.next = claim(o.next)
 		}

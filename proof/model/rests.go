@@ -26,7 +26,8 @@ func (m *machine) rests(s *state, n uint8) bool {
 	c := &s.claims[n]
 	c.local = local{entered: s.real, missed: s.lockers[m.of(n)].deaf}
 	if m.isSeenTo(s, n) {
-		c.phase, c.came, c.asked = resting, s.clock(), s.clock()
+		m.comes(s, n)
+		c.phase, c.asked = resting, s.clock()
 		return true
 	}
 	return false
