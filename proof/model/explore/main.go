@@ -2,9 +2,8 @@
 //
 //	go run ./model/explore [-most STATES] [NAME …]
 //
-// NAME is a part of the names of sizes to look at. Without one all are looked at but the largest, whose whole names are needed, so that no part of one
-// begins hours of work. It ends with 1 if a property does not hold,
-// and prints the shortest way there.
+// NAME is the name of a size, or a part of the names of sizes to look at. All are looked at without one, but for the largest: each of them takes
+// hours, so it has to be asked for by its whole name. It ends with 1 if a property does not hold, and prints the shortest way there.
 package main
 
 import (
@@ -54,15 +53,22 @@ func main() {
 }
 
 // sizes returns those that are asked for.
-func sizes(parts []string) (all []model.Size) {
-	for _, z := range slices.Concat(model.Smallest, model.Larger) {
-		if len(parts) == 0 || slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(z.Name, part) }) {
-			all = append(all, z)
-		}
+func sizes(names []string) (all []model.Size) {
+	usual := slices.Concat(model.Smallest, model.Larger)
+	if len(names) == 0 {
+		return usual
 	}
-	for _, z := range model.Largest {
-		if slices.Contains(parts, z.Name) {
-			all = append(all, z)
+	every := slices.Concat(usual, model.Largest)
+	for _, name := range names {
+		is := func(z model.Size) bool { return z.Name == name }
+		if at := slices.IndexFunc(every, is); at >= 0 {
+			all = append(all, every[at])
+			continue
+		}
+		for _, z := range usual {
+			if strings.Contains(z.Name, name) {
+				all = append(all, z)
+			}
 		}
 	}
 	return all
