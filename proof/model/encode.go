@@ -46,7 +46,7 @@ func (s *state) encode(b []byte) []byte {
 	}
 	for i := range s.locks {
 		l := &s.locks[i]
-		b = append(b, bit(l.forgot))
+		b = append(b, bit(l.forgot), l.robbed)
 		number(l.highest)
 		number(l.highestAlone)
 		b = l.db.encode(b)

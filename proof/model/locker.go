@@ -141,9 +141,9 @@ func (m *machine) hold(s *state, n uint8, from Time, lasts, fence, estimate Time
 	if m.kind(n) != Exclusive { // those who share may learn of it in any order
 		highest = l.highestAlone
 	} else {
-		l.highestAlone = fence
+		l.highestAlone = max(l.highestAlone, fence)
 	}
-	if fence <= highest && !l.forgot { // otherwise two may hold, and learn of it in any order
+	if fence <= highest && l.robbed>>n&1 == 0 { // of one who was robbed another may have the lock by now, and learn of it first
 		wrong = fmt.Sprintf("the fence of %s is not higher than that of an earlier holder", m.token(n))
 	}
 	l.highest = max(l.highest, fence)

@@ -143,6 +143,7 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		next.locks[0].db[keyAnswer].outlasts(next.real)
 	}
 	m.forgetOrder(next)
+	m.forgetRobbed(next)
 	next.normalise()
 	return next, wrong
 }

@@ -64,6 +64,7 @@ func (m *machine) has(s *state, n uint8, b []byte) []byte {
 	}
 	for i := range m.locks() {
 		d := &s.locks[i].db
+		b = append(b, s.locks[i].robbed>>first&(1<<m.Claims-1))
 		if text := d[keyLock].text; text != "" && text[0] == 'A'+n {
 			b = append(b, text[1:]...)
 		}
@@ -118,6 +119,7 @@ func (m *machine) renameAs(s *state, to renaming) {
 	}
 	s.sortNet()
 	for i := range m.locks() {
+		s.locks[i].robbed = set(s.locks[i].robbed)
 		s.locks[i].db.rename(to)
 	}
 }

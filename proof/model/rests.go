@@ -115,10 +115,10 @@ func (m *machine) passOn(s *state, n, next uint8) (wrong string) {
 		c.phase, c.trusted = holding, s.clock()+ttl
 	}
 	c.fence++
-	if c.fence <= l.highest {
+	if c.fence <= l.highest && l.robbed>>n&1 == 0 {
 		return fmt.Sprintf("the fence of %s is not higher than that of an earlier holder", m.token(next))
 	}
-	l.highest, l.highestAlone = c.fence, c.fence
+	l.highest, l.highestAlone = max(l.highest, c.fence), max(l.highestAlone, c.fence)
 	s.claims[next] = claim{phase: gone}
 	return wrong
 }

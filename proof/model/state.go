@@ -171,9 +171,10 @@ type reply struct {
 // A lock is what the server has of one, and what its holders were told.
 type lock struct {
 	db           db
-	forgot       bool // Redis did not keep its word
-	highest      Time // the highest fence of those who held
-	highestAlone Time // the highest of those who held alone
+	forgot       bool  // Redis did not keep its word
+	robbed       uint8 // who had the lock when Redis did not keep its word, a bit for each claim; of those who got it later all is asked for
+	highest      Time  // the highest fence of those who held
+	highestAlone Time  // the highest of those who held alone
 }
 
 // A state is everything at one moment.
