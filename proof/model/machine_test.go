@@ -22,3 +22,21 @@ func TestScriptsAreNotTakenForOneAnother(t *testing.T) {
 		}
 	}
 }
+
+// A message that a lock was released by force may be late as others are: seconds pass while it is on its way, and three at most.
+func TestMessagesOfAReleaseByForceMayBeLate(t *testing.T) {
+	z := Size{Lockers: 2, Claims: 1, Waits: true}
+	m := newMachine(&z)
+	t.Cleanup(m.lua.close)
+	s := z.begin()
+	m.deliver(s, publication{channel: prefix + "A", text: "revoked A.0 lock:{k}"})
+	for passed := range 3 {
+		if !z.mayPass(s) {
+			t.Fatalf("no second may pass while the message is %d s old", passed)
+		}
+		s.real += second
+	}
+	if z.mayPass(s) {
+		t.Error("a second may pass while the message is 3 s old")
+	}
+}

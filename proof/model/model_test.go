@@ -70,6 +70,8 @@ type edit struct{ old, with string }
 func TestMistakesAreFound(t *testing.T) {
 	two, three := Size{Lockers: 2, Claims: 1, Waits: true}, Size{Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true}
 	loses := Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{LoseReply}}
+	threeDeleted := Size{Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete}}
+	forced := Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{Force}}
 	leaves := Size{Lockers: 2, Claims: 1, Waits: true, Leaves: 1}
 	notes := func(z Size) Size {
 		z.Lockers, z.Claims, z.Waits, z.Do, z.Notes = 2, 1, true, true, true
@@ -123,6 +125,22 @@ func TestMistakesAreFound(t *testing.T) {
 		}},
 		"a newcomer does not look at the queue": {size: three, says: "overtaken", edit: edit{
 			"local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0", "local empty = true",
+		}},
+		"who finds a queue is put half a second further in front of it": {size: threeDeleted, says: "which stood in the queue when it came", edit: edit{
+			"local arrival = waited and digits(now - waited) or now_text", "local arrival = waited and digits(now - waited - (queue_or_fence and 500000 or 0)) or now_text",
+		}},
+		"the form of a command that concerns one key ends with an error": {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{MoveSlot}}, says: "global variable nothing", edit: edit{
+			"if ms > 0 then\n  redis.call('PEXPIRE', KEYS[1], ms)", "if nothing > 0 then\n  redis.call('PEXPIRE', KEYS[1], ms)",
+		}},
+		"a renewal that its release has overtaken takes the lock": {size: Size{Lockers: 2, Claims: 1, Waits: true, Async: true, Renews: true}, says: "is left", edit: edit{
+			"local last_fence = own and tonumber(string.sub(value, #token + 2))\nlocal caller_fence = own and tonumber(ARGV[3])\nif caller_fence and caller_fence > ",
+			"if not value and ARGV[3] ~= '' and now - ARGV[3] < 1000000 then redis.call('SET', KEYS[1], token .. ':' .. ARGV[3], 'PX', ARGV[2]) return 1 end local last_fence = own and tonumber(string.sub(value, #token + 2))\nlocal caller_fence = own and tonumber(ARGV[3])\nif caller_fence and caller_fence > ",
+		}},
+		"who is next behind a release by force has the lock for less time than it was told": {size: forced, says: "relies on the lock", edit: edit{
+			"state = {last_fence = last_fence}\ngrant_next(state, now, nil, nil, ARGV[1])", "state = {last_fence = last_fence}\ngrant_next(state, now, nil, nil, ARGV[1]) redis.call('PEXPIRE', KEYS[1], 1000)",
+		}},
+		"a release by force leaves the lock to whoever comes": {size: forced, says: "that was released by force", edit: edit{
+			"state = {last_fence = last_fence}\ngrant_next(state, now, nil, nil, ARGV[1])", "state = {last_fence = last_fence}",
 		}},
 		"an answer is kept without the lock": {size: Size{Lockers: 2, Claims: 1, Waits: true, Do: true, Faults: 1, May: []Fault{LoseReply}}, says: "kept an answer without the lock", edit: edit{
 			"local keeps = ARGV[10] ~= '' and (own or begun)", "local keeps = ARGV[10] ~= ''",

@@ -175,6 +175,7 @@ var Larger = []Size{
 	{Name: "three take turns, by the script, and anything may be late", Lockers: 3, Claims: 1, NoSet: true, Alike: true, Waits: true},
 	{Name: "three renew, one leaves", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Renews: true, Leaves: 1},
 	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},
+	{Name: "three, the lock is deleted, forgotten or released by force", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "three, a reply is lost", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two of one process, which rest, and one of another, by SET", Lockers: 2, Claims: 2, Absent: 1, Rests: true, Prompt: true, Waits: true},
 	{Name: "two of one process, which rest and renew, and one of another", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Renews: true},
