@@ -89,7 +89,7 @@ func (m *machine) left(s *state) string {
 // isLeft reports whether a key is one that is to go with the last who wanted the lock. A fence stays for a second: where
 // several have held, where the clock was set back, and behind a release by force.
 func (m *machine) isLeft(s *state, lock int, k key) bool {
-	if k == keyLockers && s.faults > 0 && slices.Contains(m.May, MoveSlot) { // a release by the lock's own key does not reach it
+	if k == keyLockers && s.moved { // a release by the lock's own key does not reach it
 		return false
 	}
 	if k == keyAnswer || k == keyLockers && s.ticket.handed && s.ticket.resumed == 0 { // nobody has given the lock back

@@ -27,7 +27,7 @@ func (s *state) encode(b []byte) []byte {
 	number(s.back)
 	number(s.real % unit)
 	b = s.work.encode(append(b, s.faults, s.leaves, s.resolves))
-	b = append(b, bits(s.died, s.moving))
+	b = append(b, bits(s.died, s.moving, s.moved))
 	number(s.ticket.number)
 	number(s.stays)
 	b = append(b, s.stayer, s.ticket.resumed, bit(s.ticket.handed), bit(s.ticket.doubted))

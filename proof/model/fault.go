@@ -60,7 +60,7 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 			return fmt.Sprintf("%s waits, and was not handed the lock that was released by force", front)
 		}
 	case MoveSlot:
-		s.moving = true
+		s.moving, s.moved = true, true
 	case SetBack:
 		s.back += second
 		s.forgetAhead() // the places of those who come are reckoned by the clock

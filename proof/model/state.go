@@ -190,6 +190,7 @@ type state struct {
 	resolves uint8 // how often an operator has said that work is to be done again
 	died     bool  // a process has died
 	moving   bool  // a slot moves
+	moved    bool  // one does, or did
 
 	stays  Time  // a lock that was released is to stay taken until then; 0: it is not
 	stayer uint8 // whose it is
