@@ -247,7 +247,7 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 }
 
-// Lockers of the last release and of this one hold the same properties beside each other.
+// Lockers with the scripts before a cool-down was noted, and with those of today, hold the same properties beside each other.
 func TestTwoVersions(t *testing.T) {
 	texts := redisstore.Scripts()
 	maps.Copy(texts, older.BeforeCoolDown())
