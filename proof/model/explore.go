@@ -104,7 +104,8 @@ func (z *Size) begin() *state {
 }
 
 // Explore looks at all states of a size, or at most at so many, and for as long as nothing is wrong. With ways it also
-// sees that from each state, without further faults and with nobody leaving, all who wait can have the lock.
+// sees that from each state, without further faults and with nobody leaving, all who wait can have the lock. It returns an error for a size whose fields do not
+// go together.
 func Explore(z Size, most int, ways bool) (Result, error) {
 	if err := z.possible(); err != nil {
 		return Result{}, fmt.Errorf("size %q: %w", z.Name, err)
