@@ -45,20 +45,7 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 			s.locks[i].db = db{}
 		}
 	case Force:
-		s.real++
-		srv := m.server(s, uint8(at))
-		front := m.first(s, uint8(at))
-		m.rob(s, at)
-		got := m.run(srv, m.scripts(0)["force"], []string{prefix})
-		if text, failed := got.(errReply); failed {
-			return string(text)
-		}
-		for _, p := range srv.published {
-			m.deliver(s, p)
-		}
-		if front != "" && holders(srv.db) == nil {
-			return fmt.Sprintf("%s waits, and was not handed the lock that was released by force", front)
-		}
+		return m.force(s, at)
 	case MoveSlot:
 		s.moving, s.moved = true, true
 	case SetBack:
@@ -69,6 +56,25 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 				l.highest, l.highestAlone = 0, 0
 			}
 		}
+	}
+	return ""
+}
+
+// force has an operator release a lock by force.
+func (m *machine) force(s *state, lock int) (wrong string) {
+	s.real++
+	srv := m.server(s, uint8(lock))
+	front := m.first(s, uint8(lock))
+	m.rob(s, lock)
+	got := m.run(srv, m.scripts(0)["force"], []string{prefix})
+	if text, failed := got.(errReply); failed {
+		return string(text)
+	}
+	for _, p := range srv.published {
+		m.deliver(s, p)
+	}
+	if front != "" && holders(srv.db) == nil {
+		return fmt.Sprintf("%s waits, and was not handed the lock that was released by force", front)
 	}
 	return ""
 }

@@ -96,6 +96,7 @@ func (m *machine) oneKeyArgs(o *command) []string {
 		beside, do, lasts = o.beside, "acquire", ttl
 	case renew:
 		do, lasts = "renew", ttl
+	default: // release and remove
 	}
 	text := ""
 	if beside > 0 {

@@ -242,12 +242,18 @@ func (z *Size) faults(s *state, all []step) []step {
 		case SetBack:
 			all = append(all, step{opFault, uint8(f), 0})
 		default:
-			for i := range z.Lockers {
-				l := &s.lockers[i]
-				if !l.dead && (f != LoseMessage || len(l.inbox) > 0) && (f != Deafen || !l.deaf) {
-					all = append(all, step{opFault, uint8(f), uint8(i)})
-				}
-			}
+			all = z.faultsOfLockers(s, f, all)
+		}
+	}
+	return all
+}
+
+// faultsOfLockers appends the faults of a kind that concerns a Locker.
+func (z *Size) faultsOfLockers(s *state, f Fault, all []step) []step {
+	for i := range z.Lockers {
+		l := &s.lockers[i]
+		if !l.dead && (f != LoseMessage || len(l.inbox) > 0) && (f != Deafen || !l.deaf) {
+			all = append(all, step{opFault, uint8(f), uint8(i)})
 		}
 	}
 	return all
