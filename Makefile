@@ -139,7 +139,7 @@ soak: ## Inject faults at random for D (30m) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
 	export PROOF_SOAK=$(D); $(NOTE) soak $(REPORT) -each "$(CURDIR)/proof" -count=1 -timeout 0 -run TestSoak ./matrix
 
-model: ## Look at all states of the lock protocol, for a few processes and calls, and for all mistakes on purpose (some minutes): docs/model.md
+model: ## Look at all states of the lock protocol, for a few processes and calls, and for all mistakes on purpose (about an hour): docs/model.md
 	go run -C proof ./model/explore $(ARGS)
 	$(REPORT) -each "$(CURDIR)/proof" -count=1 -run 'Properties|Mistakes|Versions' ./model
 

@@ -33,7 +33,10 @@ func (m *machine) checkLock(s *state, lock uint8) string {
 	for i := range m.claims() {
 		c := &s.claims[i]
 		if c.phase == holding && m.lock(uint8(i)) == lock && s.real < c.trusted && !s.lockers[m.of(uint8(i))].dead {
-			if token := m.token(uint8(i)); !l.forgot && !slices.Contains(has, token) {
+			if l.robbed>>i&1 == 1 { // it learns of that by its next renewal, or by a message
+				continue
+			}
+			if token := m.token(uint8(i)); !slices.Contains(has, token) {
 				return fmt.Sprintf("%s relies on the lock, and Redis has not kept it for that long", token)
 			}
 			switch m.kind(uint8(i)) {
@@ -46,7 +49,7 @@ func (m *machine) checkLock(s *state, lock uint8) string {
 			}
 		}
 	}
-	if !l.forgot && (alone > 1 || permits > 2 || min(alone, 1)+min(sharing, 1)+min(permits, 1) > 1) {
+	if alone > 1 || permits > 2 || min(alone, 1)+min(sharing, 1)+min(permits, 1) > 1 {
 		return "two rely on the lock at the same time"
 	}
 	for i, e := range l.db {
@@ -70,7 +73,7 @@ func (m *machine) left(s *state) string {
 			return ""
 		}
 	}
-	if m.ticketLies(s) || m.coolsDown(s) {
+	if m.ticketLies(s) || m.coolsDown(s) || m.robbedAgain(s) {
 		return ""
 	}
 	for lock := range m.locks() {
@@ -86,7 +89,7 @@ func (m *machine) left(s *state) string {
 // isLeft reports whether a key is one that is to go with the last who wanted the lock. A fence stays for a second: where
 // several have held, where the clock was set back, and behind a release by force.
 func (m *machine) isLeft(s *state, lock int, k key) bool {
-	if k == keyLockers && s.faults > 0 && slices.Contains(m.May, MoveSlot) { // a release by the lock's own key does not reach it
+	if k == keyLockers && s.moved { // a release by the lock's own key does not reach it
 		return false
 	}
 	if k == keyAnswer || k == keyLockers && s.ticket.handed && s.ticket.resumed == 0 { // nobody has given the lock back
@@ -108,6 +111,19 @@ func (m *machine) coolsDown(s *state) bool {
 	}
 	_, part := math.Modf(s.locks[0].db[keyHolders].members[at].score)
 	return part != 0
+}
+
+// robbedAgain reports whether somebody has a lock who had it before, when Redis did not keep its word, and has gone: a question that was under way then may
+// have taken a place in the queue behind the next holder, and nobody knows of it. That lock ends by its TTL.
+func (m *machine) robbedAgain(s *state) bool {
+	for i := range m.locks() {
+		for _, token := range holders(&s.locks[i].db) {
+			if token != ticketToken && s.locks[i].robbed>>m.claimBy(token)&1 == 1 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // show tells what a key holds.
@@ -147,19 +163,79 @@ func holders(d *db) (all []string) {
 func (m *machine) first(s *state, lock uint8) string {
 	d := &s.locks[lock].db
 	for _, waiter := range d[keyQueue].members {
-		token, _, _ := strings.Cut(waiter.name, ":")
-		n := m.claimBy(token)
-		l, alive := &s.lockers[m.of(n)], &d[keyLockers]
-		at := alive.find(token[:1])
-		if l.dead || l.deaf || at < 0 || s.claims[n].phase != waiting && s.claims[n].phase != asking {
-			continue
-		}
-		till, _, _ := strings.Cut(alive.members[at].value, "v")
-		if number(till) > s.now() {
+		if token, _, _ := strings.Cut(waiter.name, ":"); m.canBeTold(s, d, token) {
 			return token
 		}
 	}
 	return ""
+}
+
+// canBeTold reports whether one in a lock's queue waits, is there, and can be told.
+func (m *machine) canBeTold(s *state, d *db, token string) bool {
+	n, alive := m.claimBy(token), &d[keyLockers]
+	at := alive.find(token[:1])
+	if at < 0 || !m.isThere(s, n) {
+		return false
+	}
+	till, _, _ := strings.Cut(alive.members[at].value, "v")
+	return number(till) > s.now()
+}
+
+// comes notes when a claim begins, and who stands in the queue by then: whole seconds would not tell who came first in one of them. One whose place
+// is ahead of the clock, because that was set back, does not count: places are reckoned by the clock.
+func (m *machine) comes(s *state, n uint8) {
+	c := &s.claims[n]
+	c.came, c.ahead = s.clock(), 0
+	for _, waiter := range s.locks[m.lock(n)].db[keyQueue].members {
+		if Time(waiter.score) <= s.now() {
+			c.ahead |= 1 << m.claimBy(waiter.name)
+		}
+	}
+}
+
+// passed returns the token of one who stood in the queue when a command's claim came, and stands there now, and can be told, or "". A claim that has a
+// place itself passes by nobody: the places tell who comes first.
+func (m *machine) passed(s *state, o *command) string {
+	d := &s.locks[m.lock(o.claim)].db
+	for _, waiter := range d[keyQueue].members {
+		token, _, _ := strings.Cut(waiter.name, ":")
+		if n := m.claimBy(token); o.ahead>>n&1 == 1 && m.canBeTold(s, d, token) {
+			return token
+		}
+	}
+	return ""
+}
+
+// forgetOrder clears what is noted of those who stood in the queue when others came, and do not stand there any more, and of a claim that has a place
+// itself.
+func (m *machine) forgetOrder(s *state) {
+	stand := uint8(0)
+	for i := range m.locks() {
+		for _, waiter := range s.locks[i].db[keyQueue].members {
+			stand |= 1 << m.claimBy(waiter.name)
+		}
+	}
+	keep := func(ahead *uint8, n uint8) {
+		if *ahead &= stand; stand>>n&1 == 1 {
+			*ahead = 0
+		}
+	}
+	for i := range s.claims {
+		keep(&s.claims[i].ahead, uint8(i))
+	}
+	for i := range s.net {
+		keep(&s.net[i].ahead, s.net[i].takes())
+	}
+}
+
+// forgetAhead clears what is noted of who stood in the queue when others came.
+func (s *state) forgetAhead() {
+	for i := range s.claims {
+		s.claims[i].ahead = 0
+	}
+	for i := range s.net {
+		s.net[i].ahead = 0
+	}
 }
 
 // before reports whether the one that waits comes before the one that has the lock now: by their places in the queue as it was, or
@@ -179,6 +255,9 @@ func (m *machine) before(s *state, was *db, waits, has string) bool {
 	if its, ok := place(has); ok {
 		front, _ := place(waits)
 		return front < its
+	}
+	if m.Rests && s.back > 0 { // places are reckoned by the clock, so one that was set back may exchange two
+		return false
 	}
 	if m.Rests { // it may have rested, and be told of now
 		front, _ := place(waits)

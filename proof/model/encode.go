@@ -27,7 +27,7 @@ func (s *state) encode(b []byte) []byte {
 	number(s.back)
 	number(s.real % unit)
 	b = s.work.encode(append(b, s.faults, s.leaves, s.resolves))
-	b = append(b, bits(s.died, s.moving))
+	b = append(b, bits(s.died, s.moving, s.moved))
 	number(s.ticket.number)
 	number(s.stays)
 	b = append(b, s.stayer, s.ticket.resumed, bit(s.ticket.handed), bit(s.ticket.doubted))
@@ -46,7 +46,7 @@ func (s *state) encode(b []byte) []byte {
 	}
 	for i := range s.locks {
 		l := &s.locks[i]
-		b = append(b, bit(l.forgot))
+		b = append(b, bit(l.forgot), l.robbed)
 		number(l.highest)
 		number(l.highestAlone)
 		b = l.db.encode(b)
@@ -64,7 +64,7 @@ func (c *claim) encode(b []byte) []byte {
 		return append(b, bit(c.doubt))
 	case resting, asking, waiting, holding, giving, leaving:
 	}
-	b = append(b, c.local.known, bits(c.renewed, c.doubt, c.released, c.spent, c.discards, c.local.missed), bits(c.behind, c.looked, c.served, c.unsure, c.began, c.lost, c.undone))
+	b = append(b, c.ahead, c.local.known, bits(c.renewed, c.doubt, c.released, c.spent, c.discards, c.local.missed), bits(c.behind, c.looked, c.served, c.unsure, c.began, c.lost, c.undone))
 	for _, t := range [...]Time{c.arrived, c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.since, c.local.entered, c.local.granted, c.local.others, c.news.fence, c.news.since, c.news.lasts} {
 		b = binary.AppendVarint(b, t)
 	}
@@ -85,7 +85,7 @@ func (l *locker) encode(b []byte) []byte {
 
 // encode appends the command to b.
 func (c *command) encode(b []byte) []byte {
-	b = append(b, byte(c.what), c.claim, c.step, c.next, c.reply.next)
+	b = append(b, byte(c.what), c.claim, c.step, c.next, c.reply.next, c.ahead)
 	b = append(b, c.reply.answer, c.reply.begun, bit(c.keeps), bit(c.undone), bit(c.reply.spent))
 	b = append(b, bits(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped))
 	for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.stay, c.beside, c.reply.fence, c.reply.second, c.reply.clock, c.reply.first, c.reply.waits, c.reply.given} {

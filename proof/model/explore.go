@@ -1,7 +1,6 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"runtime"
@@ -105,10 +104,11 @@ func (z *Size) begin() *state {
 }
 
 // Explore looks at all states of a size, or at most at so many, and for as long as nothing is wrong. With ways it also
-// sees that from each state, without further faults and with nobody leaving, all who wait can have the lock.
+// sees that from each state, without further faults and with nobody leaving, all who wait can have the lock. It returns an error for a size whose fields do not
+// go together.
 func Explore(z Size, most int, ways bool) (Result, error) {
-	if z.claims() > mostClaims || z.Lockers > mostLockers {
-		return Result{}, errors.New("too many claims or Lockers")
+	if err := z.possible(); err != nil {
+		return Result{}, fmt.Errorf("size %q: %w", z.Name, err)
 	}
 	began := time.Now()
 	known, first := newSeen(), z.begin()
@@ -335,10 +335,14 @@ func (z *Size) tell(s *state, t step) string {
 	case opVanish:
 		return "never arrives: " + z.describe(&s.net[t.a])
 	case opHear:
-		if s.lockers[t.a].inbox[0].contended {
+		switch first := s.lockers[t.a].inbox[0]; {
+		case first.contended:
 			return fmt.Sprintf("Locker %c hears that others wait", 'A'+t.a)
+		case first.revoked:
+			return fmt.Sprintf("Locker %c hears that the lock of %s was released by force", 'A'+t.a, z.token(first.claim))
+		default:
+			return fmt.Sprintf("Locker %c hears that %s has the lock", 'A'+t.a, z.token(first.claim))
 		}
-		return fmt.Sprintf("Locker %c hears that %s has the lock", 'A'+t.a, z.token(s.lockers[t.a].inbox[0].claim))
 	case opListen:
 		return fmt.Sprintf("Locker %c subscribes again", 'A'+t.a)
 	case opRefuse:

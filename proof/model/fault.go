@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -36,26 +37,20 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 			}
 		}
 	case Delete:
-		s.locks[at].db[keyLock], s.locks[at].forgot = entry{}, true
+		m.rob(s, at)
+		s.locks[at].db[keyLock] = entry{}
 	case Forget:
 		for i := range s.locks {
-			s.locks[i].db, s.locks[i].forgot = db{}, true
+			m.rob(s, i)
+			s.locks[i].db = db{}
 		}
 	case Force:
-		s.real++
-		s.locks[at].forgot = true // the holder learns of it by a message, and another may have the lock by then
-		srv := m.server(s, uint8(at))
-		got := m.run(srv, m.scripts(0)["force"], []string{prefix})
-		if text, failed := got.(errReply); failed {
-			return string(text)
-		}
-		for _, p := range srv.published {
-			m.deliver(s, p)
-		}
+		return m.force(s, at)
 	case MoveSlot:
-		s.moving = true
+		s.moving, s.moved = true, true
 	case SetBack:
 		s.back += second
+		s.forgetAhead() // the places of those who come are reckoned by the clock
 		for i := range m.locks() {
 			if l := &s.locks[i]; m.nobodyHolds(s, &l.db) { // then nothing remembers the last fence, as docs and Lease.Fence say
 				l.highest, l.highestAlone = 0, 0
@@ -63,6 +58,53 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 		}
 	}
 	return ""
+}
+
+// force has an operator release a lock by force.
+func (m *machine) force(s *state, lock int) (wrong string) {
+	s.real++
+	srv := m.server(s, uint8(lock))
+	front := m.first(s, uint8(lock))
+	m.rob(s, lock)
+	got := m.run(srv, m.scripts(0)["force"], []string{prefix})
+	if text, failed := got.(errReply); failed {
+		return string(text)
+	}
+	for _, p := range srv.published {
+		m.deliver(s, p)
+	}
+	if front != "" && holders(srv.db) == nil {
+		return fmt.Sprintf("%s waits, and was not handed the lock that was released by force", front)
+	}
+	return ""
+}
+
+// rob notes who has a lock of which Redis does not keep its word: another may have it before they learn of that.
+func (m *machine) rob(s *state, lock int) {
+	l := &s.locks[lock]
+	l.forgot = true
+	for _, token := range holders(&l.db) {
+		if token != ticketToken {
+			l.robbed |= 1 << m.claimBy(token)
+		}
+	}
+}
+
+// forgetRobbed clears the mark of those who have gone and have nothing of the lock.
+func (m *machine) forgetRobbed(s *state) {
+	for i := range m.locks() {
+		l := &s.locks[i]
+		for n := range uint8(m.claims()) {
+			if l.robbed>>n&1 == 0 || s.claims[n].phase != gone {
+				continue
+			}
+			token := m.token(n)
+			waits := slices.ContainsFunc(l.db[keyQueue].members, func(w member) bool { return strings.HasPrefix(w.name, token+":") })
+			if !waits && !slices.Contains(holders(&l.db), token) {
+				l.robbed &^= 1 << n
+			}
+		}
+	}
 }
 
 // loseReply has a command's caller be without a reply. It may have been carried out, or may be so later, or never.

@@ -33,19 +33,19 @@ func (m *machine) askBy(s *state, n uint8, last bool) {
 	if c.phase == idle && m.Do && !m.Notes {
 		c.arrived = s.real
 	}
+	if c.phase == idle && m.role(n) != Resumes {
+		m.comes(s, n)
+	}
 	switch {
 	case m.role(n) == Resumes:
 		s.send(command{what: resume, claim: n, fence: s.ticket.number})
 	case c.phase != idle:
 		s.send(command{what: acquire, claim: n, last: last})
 	case m.Do:
-		c.came = s.clock()
 		s.send(command{what: acquire, claim: n, last: !m.Waits})
 	case m.kind(n) == Exclusive && !m.NoSet && !c.doubt:
-		c.came = s.clock()
 		s.send(command{what: set, claim: n, estimate: s.clock()})
 	default:
-		c.came = s.clock()
 		s.send(command{what: acquire, claim: n, last: !m.Waits})
 	}
 	c.phase = asking
@@ -60,7 +60,7 @@ func (m *machine) leave(s *state, n uint8) {
 	for i := range s.net {
 		if c := &s.net[i]; c.claim == n {
 			c.lost = true
-			if c.what == all {
+			if c.what == all && m.Hole != LeavesInAll {
 				m.allInDoubt(s, *c)
 			}
 		}
@@ -108,7 +108,7 @@ func (m *machine) giveBack(s *state, n uint8) {
 		how = offer
 	}
 	var stay Time
-	if m.Stays && c.since+minHold > s.clock() {
+	if m.isToStay(s, n) {
 		how, stay = release, c.since+minHold-s.clock()
 	}
 	keeps := m.Do && !c.served && (!c.undone || m.Hole != NoTakingBack)
@@ -141,9 +141,9 @@ func (m *machine) hold(s *state, n uint8, from Time, lasts, fence, estimate Time
 	if m.kind(n) != Exclusive { // those who share may learn of it in any order
 		highest = l.highestAlone
 	} else {
-		l.highestAlone = fence
+		l.highestAlone = max(l.highestAlone, fence)
 	}
-	if fence <= highest && !l.forgot { // otherwise two may hold, and learn of it in any order
+	if fence <= highest && l.robbed>>n&1 == 0 { // of one who was robbed another may have the lock by now, and learn of it first
 		wrong = fmt.Sprintf("the fence of %s is not higher than that of an earlier holder", m.token(n))
 	}
 	l.highest = max(l.highest, fence)

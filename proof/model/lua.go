@@ -15,7 +15,7 @@ import (
 // A script is one that was compiled.
 type script struct {
 	name  string
-	id    byte // its place among all that were compiled
+	id    uint64 // its place among all that were compiled
 	proto *lua.FunctionProto
 }
 
@@ -23,7 +23,7 @@ type script struct {
 type errReply string
 
 // compiled is how many scripts were.
-var compiled atomic.Int32
+var compiled atomic.Uint64
 
 // Scripts are those of one version, by the names of their files.
 type Scripts map[string]*script
@@ -40,7 +40,7 @@ func Compile(texts map[string]string) (Scripts, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s.lua: %w", name, err)
 		}
-		all[name] = &script{name, byte(compiled.Add(1)), proto}
+		all[name] = &script{name, compiled.Add(1), proto}
 	}
 	return all, nil
 }

@@ -32,7 +32,7 @@ func newMachine(z *Size) *machine {
 
 // run has the server carry out a script.
 func (m *machine) run(srv *server, s *script, args []string) any {
-	key := append(append(m.key[:0], s.id), byte(len(args)))
+	key := append(binary.AppendUvarint(m.key[:0], s.id), byte(len(args)))
 	for _, arg := range args {
 		key = append(append(key, arg...), 0)
 	}
@@ -103,7 +103,9 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 	case opClear:
 		m.clear(next, t.a)
 	case opRelease:
-		next.work.done |= 1 << t.a
+		if m.Notes {
+			next.work.done |= 1 << t.a
+		}
 		wrong = m.release(next, t.a)
 	case opCarryOut:
 		wrong = m.carryOut(next, int(t.a))
@@ -140,6 +142,8 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 	if m.Notes {
 		next.locks[0].db[keyAnswer].outlasts(next.real)
 	}
+	m.forgetOrder(next)
+	m.forgetRobbed(next)
 	next.normalise()
 	return next, wrong
 }

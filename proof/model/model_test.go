@@ -70,6 +70,8 @@ type edit struct{ old, with string }
 func TestMistakesAreFound(t *testing.T) {
 	two, three := Size{Lockers: 2, Claims: 1, Waits: true}, Size{Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true}
 	loses := Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{LoseReply}}
+	threeDeleted := Size{Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete}}
+	forced := Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{Force}}
 	leaves := Size{Lockers: 2, Claims: 1, Waits: true, Leaves: 1}
 	notes := func(z Size) Size {
 		z.Lockers, z.Claims, z.Waits, z.Do, z.Notes = 2, 1, true, true, true
@@ -82,6 +84,7 @@ func TestMistakesAreFound(t *testing.T) {
 	losesStay := Size{Lockers: 2, Claims: 1, Waits: true, Renews: true, Stays: true, Faults: 1, May: []Fault{LoseReply}}
 	keys := Size{Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Waits: true}
 	keysLeave := Size{Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Waits: true, Leaves: 1}
+	keysAtOnceLeave := Size{Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Waits: true, Leaves: 1}
 	keysAtOnce := Size{Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Faults: 1, May: []Fault{LoseReply}}
 	rest := Size{Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true}
 	restBoth := Size{Lockers: 2, Claims: 2, Rests: true, NoSet: true, Prompt: true, Waits: true}
@@ -122,6 +125,22 @@ func TestMistakesAreFound(t *testing.T) {
 		}},
 		"a newcomer does not look at the queue": {size: three, says: "overtaken", edit: edit{
 			"local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0", "local empty = true",
+		}},
+		"who finds a queue is put half a second further in front of it": {size: threeDeleted, says: "which stood in the queue when it came", edit: edit{
+			"local arrival = waited and digits(now - waited) or now_text", "local arrival = waited and digits(now - waited - (queue_or_fence and 500000 or 0)) or now_text",
+		}},
+		"the form of a command that concerns one key ends with an error": {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{MoveSlot}}, says: "global variable nothing", edit: edit{
+			"if ms > 0 then\n  redis.call('PEXPIRE', KEYS[1], ms)", "if nothing > 0 then\n  redis.call('PEXPIRE', KEYS[1], ms)",
+		}},
+		"a renewal that its release has overtaken takes the lock": {size: Size{Lockers: 2, Claims: 1, Waits: true, Async: true, Renews: true}, says: "is left", edit: edit{
+			"local last_fence = own and tonumber(string.sub(value, #token + 2))\nlocal caller_fence = own and tonumber(ARGV[3])\nif caller_fence and caller_fence > ",
+			"if not value and ARGV[3] ~= '' and now - ARGV[3] < 1000000 then redis.call('SET', KEYS[1], token .. ':' .. ARGV[3], 'PX', ARGV[2]) return 1 end local last_fence = own and tonumber(string.sub(value, #token + 2))\nlocal caller_fence = own and tonumber(ARGV[3])\nif caller_fence and caller_fence > ",
+		}},
+		"who is next behind a release by force has the lock for less time than it was told": {size: forced, says: "relies on the lock", edit: edit{
+			"state = {last_fence = last_fence}\ngrant_next(state, now, nil, nil, ARGV[1])", "state = {last_fence = last_fence}\ngrant_next(state, now, nil, nil, ARGV[1]) redis.call('PEXPIRE', KEYS[1], 1000)",
+		}},
+		"a release by force leaves the lock to whoever comes": {size: forced, says: "that was released by force", edit: edit{
+			"state = {last_fence = last_fence}\ngrant_next(state, now, nil, nil, ARGV[1])", "state = {last_fence = last_fence}",
 		}},
 		"an answer is kept without the lock": {size: Size{Lockers: 2, Claims: 1, Waits: true, Do: true, Faults: 1, May: []Fault{LoseReply}}, says: "kept an answer without the lock", edit: edit{
 			"local keeps = ARGV[10] ~= '' and (own or begun)", "local keeps = ARGV[10] ~= ''",
@@ -192,6 +211,7 @@ func TestMistakesAreFound(t *testing.T) {
 		"two take their keys in different orders, and nobody looks at that": {size: keys, hole: Circle, says: "not all who wait"},
 		"a call for two keys gives up, and keeps one":                       {size: keysLeave, hole: PartStays, says: "is over, and has the lock"},
 		"what a command for two keys may have left stays":                   {size: keysAtOnce, hole: AllStays, says: "is over, and has the lock"},
+		"who leaves behind a command for two keys thinks of one":            {size: keysAtOnceLeave, hole: LeavesInAll, says: "is over, and has the lock"},
 		"a process takes no note of who waits elsewhere":                    {size: rest, hole: OthersUnseen, says: "has told of"},
 		"a lock passes on for as long as anybody of the process waits":      {size: restRenew, hole: PassesOn, says: "more than a second after"},
 		"a lease whose lock passes on is released in Redis as well":         {size: rest, hole: EachReleases, says: "its tenure goes on"},
@@ -227,7 +247,7 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 }
 
-// Lockers of the last release and of this one hold the same properties beside each other.
+// Lockers with the scripts before a cool-down was noted, and with those of today, hold the same properties beside each other.
 func TestTwoVersions(t *testing.T) {
 	texts := redisstore.Scripts()
 	maps.Copy(texts, older.BeforeCoolDown())

@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // This file has a slot of a Cluster that moves to another master. While it moves a script that concerns several keys of a mutex is
@@ -62,8 +63,11 @@ func (m *machine) carryOutByOneKey(s *state, at int) (wrong string) {
 		return ""
 	}
 	got := m.run(srv, m.scripts(o.claim)["onekey"], m.oneKeyArgs(o))
-	if _, failed := got.(errReply); failed { // the clock is behind the last fence: the command is sent again
-		o.step = 0
+	if text, failed := got.(errReply); failed {
+		if !strings.HasPrefix(string(text), "TRYAGAIN ") {
+			return string(text)
+		}
+		o.step = 0 // the clock is behind the last fence: the command is sent again
 		return ""
 	}
 	m.read(o, got, srv.now)
@@ -92,6 +96,7 @@ func (m *machine) oneKeyArgs(o *command) []string {
 		beside, do, lasts = o.beside, "acquire", ttl
 	case renew:
 		do, lasts = "renew", ttl
+	default: // release and remove
 	}
 	text := ""
 	if beside > 0 {

@@ -2,7 +2,6 @@ package model
 
 import (
 	"bytes"
-	"cmp"
 	"regexp"
 	"slices"
 )
@@ -40,7 +39,9 @@ func (m *machine) rename(s *state) renaming {
 func (m *machine) has(s *state, n uint8, b []byte) []byte {
 	first := n * uint8(m.Claims)
 	for i := range m.Claims {
-		b = s.claims[first+uint8(i)].encode(b)
+		c := s.claims[first+uint8(i)]
+		c.ahead, c.local.known = many(c.ahead), many(c.local.known) // who they are has a name
+		b = c.encode(b)
 	}
 	one := locker{dead: s.lockers[n].dead, deaf: s.lockers[n].deaf, inbox: slices.Clone(s.lockers[n].inbox)}
 	for i := range one.inbox {
@@ -58,10 +59,12 @@ func (m *machine) has(s *state, n uint8, b []byte) []byte {
 		if o.reply.next > 0 {
 			o.reply.next -= first
 		}
+		o.ahead = many(o.ahead)
 		b = o.encode(b)
 	}
 	for i := range m.locks() {
 		d := &s.locks[i].db
+		b = append(b, s.locks[i].robbed>>first&(1<<m.Claims-1))
 		if text := d[keyLock].text; text != "" && text[0] == 'A'+n {
 			b = append(b, text[1:]...)
 		}
@@ -74,17 +77,27 @@ func (m *machine) has(s *state, n uint8, b []byte) []byte {
 	return b
 }
 
+// many is how many claims a set of them has.
+func many(set uint8) (n uint8) {
+	for ; set > 0; set &= set - 1 {
+		n++
+	}
+	return n
+}
+
 // renameAs gives a state the names.
 func (m *machine) renameAs(s *state, to renaming) {
 	was, claims := *s, uint8(m.Claims)
 	claim := func(n uint8) uint8 { return to[n/claims]*claims + n%claims }
+	set := func(of uint8) (renamed uint8) {
+		for n := range uint8(m.claims()) {
+			renamed |= of >> n & 1 << claim(n)
+		}
+		return renamed
+	}
 	for i := range m.claims() {
 		c := was.claims[i]
-		known := c.local.known
-		c.local.known = 0
-		for other := range m.claims() {
-			c.local.known |= known >> other & 1 << claim(uint8(other))
-		}
+		c.ahead, c.local.known = set(c.ahead), set(c.local.known)
 		s.claims[claim(uint8(i))] = c
 	}
 	for i, l := range was.lockers[:m.Lockers] {
@@ -96,7 +109,7 @@ func (m *machine) renameAs(s *state, to renaming) {
 	}
 	for i := range s.net {
 		o := &s.net[i]
-		o.claim = claim(o.claim)
+		o.claim, o.ahead = claim(o.claim), set(o.ahead)
 		if o.what == offer {
 			o.next = claim(o.next)
 		}
@@ -106,6 +119,7 @@ func (m *machine) renameAs(s *state, to renaming) {
 	}
 	s.sortNet()
 	for i := range m.locks() {
+		s.locks[i].robbed = set(s.locks[i].robbed)
 		s.locks[i].db.rename(to)
 	}
 }
@@ -119,9 +133,7 @@ func (d *db) rename(to renaming) {
 		for i := range e.members {
 			e.members[i].name = to.ofFirst(e.members[i].name)
 		}
-		slices.SortFunc(e.members, func(a, b member) int {
-			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name))
-		})
+		slices.SortFunc(e.members, member.compare)
 	}
 }
 

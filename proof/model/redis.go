@@ -42,13 +42,14 @@ func (m *machine) carryOut(s *state, at int) string {
 	was := s.locks
 	before := &was[m.lock(o.claim)].db
 	front := m.first(s, m.lock(o.claim))
+	passed := m.passed(s, o)
 	var fronts [mostLocks]string
 	fronts[m.lock(o.claim)] = front
 	if o.what == all {
 		fronts[1] = m.first(s, 1)
 	}
 	if o.what == set {
-		m.carryOutSet(s, srv, o, front)
+		m.carryOutSet(s, srv, o, front, passed)
 	} else {
 		name, args := m.call(o, srv.now)
 		got := m.run(srv, m.scripts(o.claim)[name], args)
@@ -78,6 +79,9 @@ func (m *machine) carryOut(s *state, at int) string {
 	}
 	if m.Rests {
 		m.noteAhead(s, before, srv.db)
+	}
+	if wrong := m.outOfArrival(s, o, before, passed); wrong != "" {
+		return wrong
 	}
 	for lock, front := range fronts {
 		if wrong := m.outOfTurn(s, o, &was[lock].db, &s.locks[lock].db, front); wrong != "" {
@@ -113,6 +117,17 @@ func (m *machine) outOfTurn(s *state, o *command, before, after *db, front strin
 		}
 	}
 	return ""
+}
+
+// outOfArrival returns what is wrong where a command has given its claim the lock, which had no place in the queue, and passed by another one. A lock that
+// the claim had taken by SET, in front of one who waits, is not its yet.
+func (m *machine) outOfArrival(s *state, o *command, before *db, passed string) string {
+	token, has := m.token(o.takes()), holders(&s.locks[m.lock(o.claim)].db)
+	had := slices.Contains(holders(before), token) && !strings.HasPrefix(before[keyLock].text, token+":~")
+	if o.what != acquire && o.what != offer || passed == "" || had || !slices.Contains(has, token) || slices.Contains(has, passed) {
+		return ""
+	}
+	return fmt.Sprintf("%s has overtaken %s, which stood in the queue when it came", token, passed)
 }
 
 // answers returns what is wrong with the answer that a command has found, or kept.
@@ -156,19 +171,19 @@ func (m *machine) leftBehind(s *state, o *command) string {
 }
 
 // carryOutSet carries out the next of the four commands of set.go.
-func (m *machine) carryOutSet(s *state, srv *server, o *command, front string) {
+func (m *machine) carryOutSet(s *state, srv *server, o *command, front, passed string) {
 	value := m.token(o.claim) + ":~" + strconv.FormatInt(o.estimate, 10)
 	switch o.step {
 	case 0:
 		o.reply.yes = srv.call([]string{"SET", keyNames[0][keyLock], value, "NX", "PX", ms}) == "OK"
-		o.reply.jumped = m.before(s, srv.db, front, m.token(o.claim))
+		o.reply.jumped = passed != "" || m.before(s, srv.db, front, m.token(o.claim))
 	case 1:
 		o.reply.alone = srv.call([]string{"EXISTS", keyNames[0][keyQueue], keyNames[0][keyLockers], keyNames[0][keyFence]}) == int64(0)
 	case 2:
 		o.reply.clock = srv.now
 	case 3:
 		o.reply.same = srv.call([]string{"GET", keyNames[0][keyLock]}) == value
-		o.reply.jumped = o.reply.jumped && m.before(s, srv.db, front, m.token(o.claim)) // not one that has left since
+		o.reply.jumped = o.reply.jumped && (passed != "" || m.before(s, srv.db, front, m.token(o.claim))) // not one that has left since
 		o.executed = true
 	}
 	o.step++
@@ -287,8 +302,7 @@ func (m *machine) read(o *command, got any, now Time) {
 		if len(list) > 0 {
 			got = list[0]
 			if len(list) > 1 { // it went to one of the same Locker
-				msg := m.parse(list[1].(string))
-				r.next, r.fence, r.first, r.waits = msg.claim+1, msg.fence, msg.first, msg.waits
+				m.readNext(r, list[1])
 			}
 		}
 		r.yes = got != int64(0)
@@ -308,12 +322,18 @@ func (m *machine) readOffer(r *reply, got any) {
 		r.given = number(fence)
 	}
 	if len(list) > 4 {
-		msg := m.parse(list[4].(string))
-		r.next, r.fence, r.first, r.waits = msg.claim+1, msg.fence, msg.first, msg.waits
+		m.readNext(r, list[4])
 	}
 }
 
-// deliver puts what a script has published into the inbox of the Locker that it is for.
+// readNext reads to whom of the same Locker a release has handed the lock: the text of the message that another Locker would have had.
+func (m *machine) readNext(r *reply, text any) {
+	msg := m.parse(text.(string))
+	r.next, r.fence, r.first, r.waits = msg.claim+1, msg.fence, msg.first, msg.waits
+}
+
+// deliver puts what a script has published into the inbox of the Locker that it is for. A message that does not say when it was sent is noted with
+// that, too: otherwise no second could pass before it is heard, as if it were three seconds old.
 func (m *machine) deliver(s *state, p publication) {
 	if p.channel[len(prefix):] == ticketToken[:1] || !m.Rests && strings.HasPrefix(p.text, "contended ") {
 		return
@@ -322,7 +342,11 @@ func (m *machine) deliver(s *state, p publication) {
 	if l.dead || l.deaf {
 		return
 	}
-	l.inbox = append(slices.Clone(l.inbox), m.parse(p.text))
+	msg := m.parse(p.text)
+	if msg.at == 0 {
+		msg.at = s.now()
+	}
+	l.inbox = append(slices.Clone(l.inbox), msg)
 }
 
 // parse reads a message.

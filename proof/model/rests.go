@@ -25,13 +25,20 @@ func (m *machine) rests(s *state, n uint8) bool {
 	s.real++
 	c := &s.claims[n]
 	c.local = local{entered: s.real, missed: s.lockers[m.of(n)].deaf}
-	for _, other := range m.siblings(n) {
-		if p := s.claims[other].phase; p == holding || p == asking || p == waiting {
-			c.phase, c.came, c.asked = resting, s.clock(), s.clock()
-			return true
-		}
+	if m.isSeenTo(s, n) {
+		m.comes(s, n)
+		c.phase, c.asked = resting, s.clock()
+		return true
 	}
 	return false
+}
+
+// isSeenTo reports whether a call of a claim's Locker has the lock, or stands in Redis's queue, or asks: that one sees to the turn of those who rest.
+func (z *Size) isSeenTo(s *state, n uint8) bool {
+	return slices.ContainsFunc(z.siblings(n), func(other uint8) bool {
+		p := s.claims[other].phase
+		return p == holding || p == asking || p == waiting
+	})
 }
 
 // firstOf returns the first of a Locker that waits.
@@ -57,12 +64,7 @@ func (m *machine) promote(s *state) {
 			continue
 		}
 		n := uint8(i * m.Claims)
-		first, ok := m.firstOf(s, n)
-		awake := func(other uint8) bool {
-			p := s.claims[other].phase
-			return p == asking || p == waiting || p == holding
-		}
-		if ok && !slices.ContainsFunc(m.siblings(n), awake) {
+		if first, ok := m.firstOf(s, n); ok && !m.isSeenTo(s, n) {
 			m.ask(s, first, false)
 		}
 	}
@@ -113,10 +115,10 @@ func (m *machine) passOn(s *state, n, next uint8) (wrong string) {
 		c.phase, c.trusted = holding, s.clock()+ttl
 	}
 	c.fence++
-	if c.fence <= l.highest {
+	if c.fence <= l.highest && l.robbed>>n&1 == 0 {
 		return fmt.Sprintf("the fence of %s is not higher than that of an earlier holder", m.token(next))
 	}
-	l.highest, l.highestAlone = c.fence, c.fence
+	l.highest, l.highestAlone = max(l.highest, c.fence), max(l.highestAlone, c.fence)
 	s.claims[next] = claim{phase: gone}
 	return wrong
 }

@@ -1,5 +1,10 @@
 package model
 
+import (
+	"errors"
+	"slices"
+)
+
 // This file says what is looked at.
 
 // A Size says what is looked at: how much of everything, and what may go wrong.
@@ -100,6 +105,7 @@ const (
 	KeepsPlace         // who is granted the lock while a slot moves keeps its place in the queue
 	HalfSet            // a lock that SET has taken is held although the server has refused what is behind the SET
 	AllStays           // what a command for all keys may have left is removed only of those keys that were asked for one by one, too
+	LeavesInAll        // a caller that leaves while a command for all keys is under way takes that for one that asks for the first key alone
 )
 
 // Smallest are sizes that a test can look at in seconds.
@@ -162,11 +168,14 @@ var Larger = []Size{
 	{Name: "two that want two keys, a reply is lost", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two that want two keys at once, a reply is lost", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two that want two keys at once and do not wait, a reply is lost", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two that want two keys at once, one leaves, a process dies or a message is lost", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Waits: true, Leaves: 1, Faults: 1, May: []Fault{Crash, LoseMessage}},
+	{Name: "two that want two keys at once, a lock is deleted, forgotten or released by force", Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "two that want two keys, one leaves, a process dies or a message is lost", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Leaves: 1, Faults: 1, May: []Fault{Crash, LoseMessage}},
 	{Name: "two that want two keys, a lock is deleted, forgotten or released by force", Lockers: 2, Claims: 2, Keys: 2, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "three take turns, by the script, and anything may be late", Lockers: 3, Claims: 1, NoSet: true, Alike: true, Waits: true},
 	{Name: "three renew, one leaves", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Renews: true, Leaves: 1},
 	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},
+	{Name: "three, the lock is deleted, forgotten or released by force", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "three, a reply is lost", Lockers: 3, Claims: 1, Prompt: true, Alike: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two of one process, which rest, and one of another, by SET", Lockers: 2, Claims: 2, Absent: 1, Rests: true, Prompt: true, Waits: true},
 	{Name: "two of one process, which rest and renew, and one of another", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Renews: true},
@@ -174,6 +183,43 @@ var Larger = []Size{
 	{Name: "two of one process, which rest, a reply is lost", Lockers: 1, Claims: 2, Rests: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two of one process, which rest, and one of another, messages and subscriptions fail", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{LoseMessage, Deafen}},
 	{Name: "two of one process, which rest, and one of another, a process dies", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{Crash}},
+	{Name: "two of one process, which rest, and one of another, the lock is deleted, forgotten or released by force", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
+	{Name: "two of one process, which rest, and one of another, the clock is set back", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{SetBack}},
+}
+
+// Largest are those of which all states are too many for a machine's memory. They are looked at only when they are named, and in part.
+var Largest = []Size{
+	{Name: "three take turns by SET, and anything may be late", Lockers: 3, Claims: 1, Alike: true, Waits: true},
+	{Name: "two calls in each of two processes, which rest", Lockers: 2, Claims: 2, Rests: true, NoSet: true, Prompt: true, Alike: true, Waits: true},
+	{Name: "two calls in each of two processes, none of which rests", Lockers: 2, Claims: 2, Prompt: true, Alike: true, Waits: true},
+	{Name: "two of one process, which rest, and one of another, a reply is lost", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
+}
+
+// possible returns why a size cannot be looked at. Some fields do not go together: where a part of the state is not renamed with its Locker, two
+// states would be taken for one that are not, and where a step does not know a field, its property would hold because nobody looks.
+func (z *Size) possible() error {
+	withKeys, moves := z.locks() > 1, slices.Contains(z.May, MoveSlot)
+	for _, one := range []struct {
+		is   bool
+		says string
+	}{
+		{z.claims() < 1 || z.Lockers > mostLockers || z.claims() > mostClaims || z.locks() > mostLocks, "too few or too many Lockers, claims or keys"},
+		{withKeys && z.Claims%z.Keys != 0, "the claims of a Locker are no whole calls: each has a claim for each key"},
+		{z.AtOnce && z.Keys != 2, "AtOnce is the command for two keys"},
+		{withKeys && (len(z.Kinds) > 0 || z.Do || len(z.Roles) > 0 || z.Stays || z.Async || z.Rests), "calls for several keys are exclusive, await their releases, and nothing else"},
+		{z.Rests && (len(z.Kinds) > 0 || z.Do || len(z.Roles) > 0 || z.Stays || z.Async), "claims that rest are exclusive, await their releases, and nothing else"},
+		{moves && (withKeys || z.Rests || z.Do || len(z.Roles) > 0), "the form of the commands that concerns one key knows no second key, no claims that rest, no answers and no ticket"},
+		{z.Alike && (len(z.Kinds) > 1 || len(z.Roles) > 0), "Lockers that want different things are not alike"},
+		{z.Alike && (z.Do || z.Stays), "whose an answer is, or a lock that stays, is not renamed with its Locker"},
+		{z.Alike && (z.Hole == OwnOrder || z.Hole == Circle), "Lockers of which each second one takes its keys in another order are not alike"},
+		{z.Notes && !z.Do, "Notes goes with Do"},
+		{z.Again > 0 && !z.Notes, "Again goes with Notes"},
+	} {
+		if one.is {
+			return errors.New(one.says)
+		}
+	}
+	return nil
 }
 
 // claims is how many claims there are.

@@ -28,6 +28,11 @@ func (s *server) zadd(e *entry, args []string) any {
 	return added
 }
 
+// compare puts the members of a sorted set in order.
+func (m member) compare(other member) int {
+	return cmp.Or(cmp.Compare(m.score, other.score), cmp.Compare(m.name, other.name))
+}
+
 // find returns where a member is, or -1.
 func (e *entry) find(name string) int {
 	return slices.IndexFunc(e.members, func(m member) bool { return m.name == name })
@@ -43,9 +48,7 @@ func (e *entry) put(kind kindOf, m member) int64 {
 		}
 	}
 	members = append(members, m)
-	slices.SortFunc(members, func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name))
-	})
+	slices.SortFunc(members, member.compare)
 	e.kind, e.members = kind, members
 	if at < 0 {
 		return 1

@@ -44,27 +44,28 @@ const (
 // A claim is one call of Acquire with all that follows: one token, one hold at most.
 type claim struct {
 	phase    phase
-	renewed  bool // it has renewed: once is enough to see what comes of it
-	doubt    bool // a question of it has had no reply, so the janitor comes behind its release
-	released bool // a release of it has had no reply, and may have been carried out
-	behind   bool // it began while a release of its own process was under way
-	looked   bool // of Do: no answer is there for it, so it makes one
-	served   bool // of Do: another's answer is its own, too; or it is told of work that was begun
-	unsure   bool // with Notes: a question whether its work may be noted had no reply
-	began    bool // with Notes: its work has begun
-	lost     bool // with Notes: the lock was lost behind the intent, and the work goes on
-	undone   bool // with Notes: the work is as if it had not begun; under a ticket: it has failed
-	spent    bool // with a ticket, while it is removed: what is left is removed already, and the ticket's token not yet
-	discards bool // the ticket's token is removed, too
-	came     Time // when it began
-	arrived  Time // the same, to the microsecond; of Do alone
-	asked    Time // when its last question that was answered was sent
-	answered Time // what the server's clock showed then
-	fence    Time // known while it holds
-	estimate Time // it has the lock by SET, with this in its value
-	trusted  Time // it relies on the lock until then
-	since    Time // with Stays: since when it has the lock, until what it has left is removed
-	news     news // of a grant, while its question is under way
+	renewed  bool  // it has renewed: once is enough to see what comes of it
+	doubt    bool  // a question of it has had no reply, so the janitor comes behind its release
+	released bool  // a release of it has had no reply, and may have been carried out
+	behind   bool  // it began while a release of its own process was under way
+	looked   bool  // of Do: no answer is there for it, so it makes one
+	served   bool  // of Do: another's answer is its own, too; or it is told of work that was begun
+	unsure   bool  // with Notes: a question whether its work may be noted had no reply
+	began    bool  // with Notes: its work has begun
+	lost     bool  // with Notes: the lock was lost behind the intent, and the work goes on
+	undone   bool  // with Notes: the work is as if it had not begun; under a ticket: it has failed
+	spent    bool  // with a ticket, while it is removed: what is left is removed already, and the ticket's token not yet
+	discards bool  // the ticket's token is removed, too
+	came     Time  // when it began
+	ahead    uint8 // who stood in the queue then, a bit for each claim, as long as this one has no place there itself
+	arrived  Time  // the same, to the microsecond; of Do alone
+	asked    Time  // when its last question that was answered was sent
+	answered Time  // what the server's clock showed then
+	fence    Time  // known while it holds
+	estimate Time  // it has the lock by SET, with this in its value
+	trusted  Time  // it relies on the lock until then
+	since    Time  // with Stays: since when it has the lock, until what it has left is removed
+	news     news  // of a grant, while its question is under way
 	local    local
 }
 
@@ -131,13 +132,22 @@ type command struct {
 	undone   bool  // with keeps: there is none, and the intent goes
 	last     bool  // of acquire: the place is given up if it is not granted
 	sent     Time
-	came     Time // when the claim began
-	arrived  Time // the same, to the microsecond; of Do alone
-	fence    Time // the caller's; of resume, the number of the ticket
+	came     Time  // when the claim began
+	ahead    uint8 // who stood in the queue then, of what may take the lock
+	arrived  Time  // the same, to the microsecond; of Do alone
+	fence    Time  // the caller's; of resume, the number of the ticket
 	estimate Time
 	beside   Time // of the form that concerns one key: the fence that was found beside the lock
 	stay     Time // of release: for how long the lock is to stay taken
 	reply    reply
+}
+
+// takes is the claim for which a command may take the lock.
+func (c *command) takes() uint8 {
+	if c.what == offer {
+		return c.next
+	}
+	return c.claim
 }
 
 // A reply is what a command's outcome was.
@@ -161,9 +171,10 @@ type reply struct {
 // A lock is what the server has of one, and what its holders were told.
 type lock struct {
 	db           db
-	forgot       bool // Redis did not keep its word
-	highest      Time // the highest fence of those who held
-	highestAlone Time // the highest of those who held alone
+	forgot       bool  // Redis did not keep its word
+	robbed       uint8 // who had the lock when Redis did not keep its word, a bit for each claim; of those who got it later all is asked for
+	highest      Time  // the highest fence of those who held
+	highestAlone Time  // the highest of those who held alone
 }
 
 // A state is everything at one moment.
@@ -179,6 +190,7 @@ type state struct {
 	resolves uint8 // how often an operator has said that work is to be done again
 	died     bool  // a process has died
 	moving   bool  // a slot moves
+	moved    bool  // one does, or did
 
 	stays  Time  // a lock that was released is to stay taken until then; 0: it is not
 	stayer uint8 // whose it is
@@ -201,9 +213,10 @@ func (s *state) now() Time { return s.real - s.back }
 
 // send puts a command on its way.
 func (s *state) send(c command) {
-	c.sent, c.came, c.arrived = s.clock(), s.claims[c.claim].came, s.claims[c.claim].arrived
+	of := &s.claims[c.claim]
+	c.sent, c.came, c.ahead, c.arrived = s.clock(), of.came, of.ahead, of.arrived
 	if c.what == offer {
-		c.came = s.claims[c.next].came
+		c.came, c.ahead = s.claims[c.next].came, s.claims[c.next].ahead
 	}
 	s.net = append(s.net, c)
 }
@@ -390,7 +403,7 @@ func (s *state) forgetWhatIsOver() {
 		c := &s.claims[i]
 		switch c.phase {
 		case holding, giving:
-			c.came, c.asked, c.answered, c.news = 0, 0, 0, news{}
+			c.came, c.ahead, c.asked, c.answered, c.news = 0, 0, 0, 0, news{}
 			if c.phase == giving || c.looked {
 				c.arrived = 0
 			}
@@ -407,6 +420,9 @@ func (s *state) forgetWhatIsOver() {
 	}
 	for i := range s.net {
 		c := &s.net[i]
+		if c.what != acquire && c.what != set && c.what != offer || c.executed {
+			c.ahead = 0
+		}
 		if c.what != acquire && c.what != offer {
 			c.came = 0
 		}

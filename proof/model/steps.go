@@ -145,7 +145,10 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 func (z *Size) stepsOfHolder(s *state, n uint8, all []step) []step {
 	c := &s.claims[n]
 	if slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
-		return all // the release awaits it
+		if z.Async && !z.isToStay(s, n) { // it is sent at once, beside the renewal
+			all = append(all, step{opRelease, n, 0})
+		}
+		return all // any other release awaits it
 	}
 	if z.waitsFor(s, n) {
 		return all // renewParts sees to it
@@ -166,6 +169,11 @@ func (z *Size) stepsOfHolder(s *state, n uint8, all []step) []step {
 		all = append(all, step{opRenew, n, 0})
 	}
 	return all
+}
+
+// isToStay reports whether a claim's lock is to stay taken behind a release that is sent now.
+func (z *Size) isToStay(s *state, n uint8) bool {
+	return z.Stays && s.claims[n].since+minHold > s.clock()
 }
 
 // gives reports whether a release of the claim's process is under way.
@@ -234,12 +242,18 @@ func (z *Size) faults(s *state, all []step) []step {
 		case SetBack:
 			all = append(all, step{opFault, uint8(f), 0})
 		default:
-			for i := range z.Lockers {
-				l := &s.lockers[i]
-				if !l.dead && (f != LoseMessage || len(l.inbox) > 0) && (f != Deafen || !l.deaf) {
-					all = append(all, step{opFault, uint8(f), uint8(i)})
-				}
-			}
+			all = z.faultsOfLockers(s, f, all)
+		}
+	}
+	return all
+}
+
+// faultsOfLockers appends the faults of a kind that concerns a Locker.
+func (z *Size) faultsOfLockers(s *state, f Fault, all []step) []step {
+	for i := range z.Lockers {
+		l := &s.lockers[i]
+		if !l.dead && (f != LoseMessage || len(l.inbox) > 0) && (f != Deafen || !l.deaf) {
+			all = append(all, step{opFault, uint8(f), uint8(i)})
 		}
 	}
 	return all

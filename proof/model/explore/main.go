@@ -2,8 +2,8 @@
 //
 //	go run ./model/explore [-most STATES] [NAME …]
 //
-// NAME is a part of the names of sizes to look at; all are looked at without one. It ends with 1 if a property does not hold,
-// and prints the shortest way there.
+// NAME is the name of a size, or a part of the names of sizes to look at. All are looked at without one, but for the largest: each of them takes
+// hours, so it has to be asked for by its whole name. It ends with 1 if a property does not hold, and prints the shortest way there.
 package main
 
 import (
@@ -28,10 +28,7 @@ func main() {
 	wrong := false
 	fmt.Fprintln(os.Stdout, "| size | states | steps | furthest | seconds | |")
 	fmt.Fprintln(os.Stdout, "|---|---|---|---|---|---|")
-	for _, z := range append(slices.Clone(model.Smallest), model.Larger...) {
-		if !asked(z.Name) {
-			continue
-		}
+	for _, z := range sizes(flag.Args()) {
 		z.Scripts = []model.Scripts{scripts}
 		r, err := model.Explore(z, *most, true)
 		if err != nil {
@@ -55,6 +52,24 @@ func main() {
 	}
 }
 
-func asked(name string) bool {
-	return flag.NArg() == 0 || slices.ContainsFunc(flag.Args(), func(part string) bool { return strings.Contains(name, part) })
+// sizes returns those that are asked for.
+func sizes(names []string) (all []model.Size) {
+	usual := slices.Concat(model.Smallest, model.Larger)
+	if len(names) == 0 {
+		return usual
+	}
+	every := slices.Concat(usual, model.Largest)
+	for _, name := range names {
+		is := func(z model.Size) bool { return z.Name == name }
+		if at := slices.IndexFunc(every, is); at >= 0 {
+			all = append(all, every[at])
+			continue
+		}
+		for _, z := range usual {
+			if strings.Contains(z.Name, name) {
+				all = append(all, z)
+			}
+		}
+	}
+	return all
 }
