@@ -439,3 +439,27 @@ func TestManyKeysThatWereNotAskedForTogether(t *testing.T) {
 		}
 	})
 }
+
+// A key that was lost is why a call for many ends, unless its caller has left, or the Locker is closed.
+func TestWhyManyKeysEndOfWhichOneIsLost(t *testing.T) {
+	lease := leaseFor(t, Policy{})
+	b := &bundle{parts: []*Lease{lease}}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if err := b.lostMeanwhile(context.Background(), errHeld); !errors.Is(err, errHeld) {
+		t.Errorf("err = %v of a lock that is held, want %v", err, errHeld)
+	}
+	lease.tenure().lostInStore(errNotHeld)
+	for _, tt := range []struct {
+		ctx       context.Context
+		err, want error
+	}{
+		{context.Background(), errHeld, ErrUnavailable},
+		{context.Background(), ErrClosed, ErrClosed},
+		{ended, errHeld, errHeld},
+	} {
+		if err := b.lostMeanwhile(tt.ctx, tt.err); !errors.Is(err, tt.want) {
+			t.Errorf("err = %v in the place of %v, want %v", err, tt.err, tt.want)
+		}
+	}
+}
