@@ -11,7 +11,8 @@ import (
 
 // One call of Acquire is a claim. It goes this way, from top to bottom of this file:
 //
-//   - acquire finds the mistakes that need no command (check), or the lease of the caller's own that the claim joins;
+//   - acquire refuses a claim that gets no lease. All else is in try, which finds the mistakes that need no command (check), or the
+//     lease of the caller's own that the claim joins;
 //   - run has a claim whose policy lets it wait join the queue of the Locker's waiters, and sends the first command, unless
 //     a lease or another waiter of the Locker sees to its turn, or Redis cannot be reached. Most claims end with the reply: Redis has granted the lock, or others hold it and the
 //     policy does not wait;
@@ -85,17 +86,28 @@ func (l *Locker) acquireAs(ctx context.Context, key string, p Policy, off bool) 
 
 // acquire is Locker.Acquire, but for what the observers are told, see tell.
 func (c *claim) acquire() (*Lease, error) {
+	lease, err := c.try()
+	if err != nil {
+		return nil, c.refuse(err)
+	}
+	return lease, nil
+}
+
+// try is acquire, but for the refusal: its error says why there is no lease.
+func (c *claim) try() (*Lease, error) {
 	l := c.locker
 	outer, err := c.check()
 	if err != nil {
-		return nil, c.refuse(err)
+		return nil, err
 	}
 	if outer != nil {
 		return outer.join(c), nil
 	}
-	c.writeNote()
+	if c.residue == noResidue { // otherwise it has written its note, and Close waits for it (multi.go), but not for a note
+		c.writeNote()
+	}
 	if !c.enter() {
-		return nil, c.refuse(ErrClosed)
+		return nil, ErrClosed
 	}
 	defer c.ledger.calls.Done()
 	if c.off {
@@ -111,10 +123,7 @@ func (c *claim) acquire() (*Lease, error) {
 	}()
 	lease, err := c.run()
 	returned = true
-	if err != nil {
-		return nil, c.refuse(err)
-	}
-	return lease, nil
+	return lease, err
 }
 
 // check finds the mistakes that need no command to Redis, and the lease that

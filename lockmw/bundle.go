@@ -15,6 +15,8 @@ type bundle struct {
 	locker *Locker
 	parts  []*Lease
 	queued bool // one of the calls for them has waited for its turn
+
+	doubtful *ledger // counts the call while a command for several keys may have left something, see take; nil: none may
 }
 
 func (b *bundle) trusted() bool {

@@ -278,13 +278,18 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 	defer cancel(nil)
 	asks := c.claim()
 	asks.work = context.WithValue(work, callKey{}, c)
-	lease, err := asks.acquire()
+	var lease *Lease
+	begins := false
+	defer func() {
+		if lease != nil && !begins { // also if the caller's context panics
+			c.giveBack(lease)
+		}
+	}()
+	lease, err = asks.acquire()
 	asks.tell(lease)
 	found, sent := asks.recalled, asks.recalledSent
 	if lease != nil && (!asks.looked || c.how.Crash == Uncertain) {
-		if found, sent, err = c.look(lease); found != nil || err != nil {
-			c.giveBack(lease)
-		}
+		found, sent, err = c.look(lease)
 	}
 	switch {
 	case err != nil:
@@ -294,6 +299,7 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 		answers = func(other *call) bool { return answersCall(found, sent, other) }
 		return false, what.data, what.err
 	}
+	begins = true
 	answer, err := c.run(lease, cancel, fn)
 	if answer != nil {
 		what, answers = landing{data: answer.Data}, func(*call) bool { return true }
@@ -347,6 +353,7 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 		recall.Intent = c.how.intent(lease.fence)
 		undoes := toKeep{answer: &store.Record{Work: lease.fence, Undone: true}, unbegun: true}
 		lease.keepWith(undoes)
+		err = errLostBefore // until more is known, and where the caller's context panics
 		defer func() {
 			switch {
 			case err != nil:

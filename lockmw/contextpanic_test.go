@@ -29,44 +29,103 @@ func (s spent) Value(key any) any {
 	return s.Context.Value(key)
 }
 
+// A mute context panics in Err once it is.
+type mute struct {
+	context.Context
+	is *atomic.Bool
+}
+
+func (m mute) Err() error {
+	if m.is.Load() {
+		panic("spent")
+	}
+	return m.Context.Err()
+}
+
 // A caller whose context panics when the lock is passed on to it takes nobody along: the next
 // one has the lock, and Close ends.
 func TestAContextThatPanicsInTheMiddleOfATenure(t *testing.T) {
-	s, key := redistest.Shared(t), redistest.Prefix(t)
-	l, err := lockmw.New(s.Client(t))
-	if err != nil {
-		t.Fatal(err)
+	s := redistest.Shared(t)
+	for name, bad := range map[string]func(is *atomic.Bool) context.Context{
+		"Value panics": func(is *atomic.Bool) context.Context { return spent{context.Background(), is} },
+		"Err panics":   func(is *atomic.Bool) context.Context { return mute{context.Background(), is} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := redistest.Prefix(t)
+			l, err := lockmw.New(s.Client(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustRelease(t, mustAcquire(t, l, key, patient))
+			channel, c := "lock:grants:"+l.Instance(), s.Client(t)
+			await.Until(t, "it listens", func() bool {
+				return c.PubSubNumSub(context.Background(), channel).Val()[channel] == 1
+			})
+			first := mustAcquire(t, l, key, patient)
+			var is atomic.Bool
+			panicked := make(chan any, 1)
+			go func() {
+				defer func() { panicked <- recover() }()
+				_, _, err := l.Acquire(bad(&is), key, patient)
+				t.Errorf("Acquire returned %v", err)
+			}()
+			await.Until(t, "it waits", func() bool { return lockmw.Waiting(l, key) == 1 })
+			waiting := lineUp(t, l, key, patient, 1)
+			is.Store(true)
+			mustRelease(t, first)
+			if v := await.Receive(t, "the caller whose context has panicked returns", panicked); v != "spent" {
+				t.Errorf("panic: %v", v)
+			}
+			mustRelease(t, await.Receive(t, "the next one has the lock", waiting))
+			if err := l.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+			noKeys(t, c, key, 3*time.Second)
+		})
 	}
-	mustRelease(t, mustAcquire(t, l, key, patient))
-	channel, c := "lock:grants:"+l.Instance(), s.Client(t)
-	await.Within(t, 20*time.Second, "it listens", func() bool {
-		return c.PubSubNumSub(context.Background(), channel).Val()[channel] == 1
-	})
-	first := mustAcquire(t, l, key, patient)
-	var is atomic.Bool
-	panicked := make(chan any, 1)
-	go func() {
-		defer func() { panicked <- recover() }()
-		_, _, err := l.Acquire(spent{context.Background(), &is}, key, patient)
-		t.Errorf("Acquire returned %v", err)
-	}()
-	await.Within(t, 20*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == 1 })
-	waiting := lineUp(t, l, key, patient, 1)
-	is.Store(true)
-	mustRelease(t, first)
-	select {
-	case v := <-panicked:
-		if v != "spent" {
-			t.Errorf("panic: %v", v)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("the caller whose context has panicked does not return")
+}
+
+// What a call for several keys has got is given back where the caller's context panics as the call gives up, or the note function
+// does at the second key. The observers hear of both ends.
+func TestAPanicInTheMiddleOfManyKeys(t *testing.T) {
+	for name, tt := range map[string]struct {
+		wait  time.Duration
+		notes int32 // the call for the program's note that panics
+	}{
+		"its context, as it gives up":       {2 * time.Second, 0},
+		"the note of the second, by itself": {time.Minute, 4}, // one each for the command for both, and that of the first
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := redistest.Embedded(t).Client(t)
+			var seen events
+			var is atomic.Bool
+			var notes atomic.Int32
+			l := testenv.Open(t, c, seen.option(), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+				is.Store(is.Load() || e.Kind == lockmw.EventAcquired && tt.notes == 0)
+			}), lockmw.WithNote(func(context.Context) string {
+				if notes.Add(1) == tt.notes {
+					panic("spent")
+				}
+				return ""
+			}))
+			mustAcquire(t, testenv.Open(t, c), "b", lockmw.Policy{})
+			panicked := make(chan any, 1)
+			go func() {
+				defer func() { panicked <- recover() }()
+				_, _, err := l.AcquireAll(mute{context.Background(), &is}, []string{"a", "b"}, lockmw.Policy{TTL: time.Minute, Wait: tt.wait})
+				t.Errorf("AcquireAll returned %v", err)
+			}()
+			if v := await.Receive(t, "the panic", panicked); v != "spent" {
+				t.Errorf("panic: %v", v)
+			}
+			noKeys(t, c, "a}", 2*time.Second)
+			acquired, released := seen.of(lockmw.EventAcquired), seen.of(lockmw.EventReleased)
+			if len(acquired) != 1 || acquired[0].Key != "a" || len(released) != 1 || released[0].Key != "a" {
+				t.Errorf("told of the begin of %+v and of the end of %+v, want both of a", acquired, released)
+			}
+			closesSoon(t, l)
+		})
 	}
-	mustRelease(t, <-waiting)
-	if err := l.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
-	noKeys(t, c, key, 3*time.Second)
 }
 
 // A broken context breaks the contract of context.Context: once it is, its Done is closed and

@@ -64,28 +64,24 @@ func (c *claim) answered(r *store.Recalled, own waitqueue.Answer) outcome {
 func (c *claim) takeOver(t *tenure, fence int64) outcome {
 	waiters, taken := c.locker.waiters, time.Now()
 	c.looked = false
-	if c.ctx.Err() == nil {
-		lease := c.nextLease(t, fence, taken)
-		if t.take(lease) {
-			waiters.Free(c.waiter)
-			c.waiter = nil
-			c.withdraw() // what it has asked under a token of its own
-			return ended(c.begun(lease, t.leftAt(taken), true), nil)
-		}
-		lease.cancel(ErrLost)
-	}
-	t.decline()
-	if c.ctx.Err() != nil {
-		waiters.Free(c.waiter)
-		c.waiter = nil
+	lease := c.nextLease(t, fence, taken)
+	switch {
+	case lease == nil:
 		return ended(nil, c.gaveUp())
+	case !t.take(lease):
+		t.decline()
+		lease.cancel(ErrLost)
+		waiters.Return(c.waiter)
+		return goesOn(grantUseless)
 	}
-	waiters.Return(c.waiter)
-	return goesOn(grantUseless)
+	waiters.Free(c.waiter)
+	c.waiter = nil
+	c.withdraw() // what it has asked under a token of its own
+	return ended(c.begun(lease, t.leftAt(taken), true), nil)
 }
 
-// nextLease returns the lease of a claim to which a lock was passed on. If the claim's context, which is the caller's,
-// panics, the lock is passed on to the next here: the queue does not know the claim any more.
+// nextLease returns the lease of a claim to which a lock was passed on, or nil if the claim's context has ended. Then, and also if
+// that context, which is the caller's, panics, the lock is passed on to the next here: the queue does not know the claim any more.
 func (c *claim) nextLease(t *tenure, fence int64, taken time.Time) (lease *Lease) {
 	defer func() {
 		if lease == nil {
@@ -94,6 +90,9 @@ func (c *claim) nextLease(t *tenure, fence int64, taken time.Time) (lease *Lease
 			c.waiter = nil
 		}
 	}()
+	if c.ctx.Err() != nil {
+		return nil
+	}
 	return t.newLease(c, fence, taken)
 }
 

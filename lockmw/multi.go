@@ -72,16 +72,19 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	for _, c := range claims {
 		c.part = c != counts
 	}
-	taken := false
+	returned := false
 	defer func() {
-		if !taken { // an observer has ended the goroutine, so nobody gets the parts
+		if !returned { // the caller's context has panicked, or an observer has ended the goroutine: nobody gets the parts
 			all.releaseTogether(ctx)
+			all.tellReleased()
 		}
 	}()
-	failed, err := all.take(claims, !joins && !off)
-	taken = true
+	failed, err := all.take(ctx, claims, !joins && !off)
 	if err != nil {
-		return nil, all.giveUp(ctx, failed, err)
+		all.releaseSoon(ctx) // failures are logged; what was lost is in err
+		failed.tell(nil)
+		returned = true
+		return nil, err
 	}
 	last := claims[len(claims)-1]
 	last.ctx, last.policy = all.parts[len(all.parts)-1].ctx, p.withDefaults()
@@ -97,6 +100,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 		}
 		part.mu.Unlock()
 	}
+	returned = true
 	return whole, nil
 }
 
@@ -104,34 +108,66 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 // one before, so all end with the first that is lost, and so does the wait for
 // the rest. together says that no claim joins a lease, so that all can be asked
 // for in one step. After an error there may be some parts; failed is the claim
-// whose part is missing, and the observers are not told of it yet.
+// whose part is missing, and the observers are not told of it yet. They are told
+// of the parts as those come, but not while a command for several keys may have left
+// something: until that is had, or about to be removed, Close waits for the call, and it
+// is not to wait for an observer.
 //
 // After a part has failed open the others are asked for all the same, because Redis
 // may be back, but for a shorter time.
-func (b *bundle) take(claims []*claim, together bool) (failed *claim, err error) {
-	all := claims
+func (b *bundle) take(ctx context.Context, claims []*claim, together bool) (failed *claim, err error) {
+	told := 0
 	defer func() { // also where the caller's context has panicked
-		for _, c := range all[len(b.parts):] {
+		for _, c := range claims[len(b.parts):] {
 			c.withdraw() // what a command for all of them may have left
 		}
+		b.tellTaken(claims, &told)
 	}()
-	for len(claims) > 0 {
-		had, done := len(b.parts), false
-		if together && (had == 0 || b.cutOff()) {
-			done, failed, err = b.takeTogether(claims)
+	for len(b.parts) < len(claims) {
+		done, rest := false, claims[len(b.parts):]
+		if together && (len(b.parts) == 0 || b.cutOff()) {
+			done, err = b.takeTogether(rest)
 		}
 		if !done {
-			failed, err = claims[0], b.takeNext(claims[0])
+			err = b.takeNext(rest[0])
 		}
-		for i, part := range b.parts[had:] {
-			claims[i].tell(part)
-		}
-		claims = claims[len(b.parts)-had:]
+		rest = claims[len(b.parts):]
 		if err != nil {
-			return failed, err
+			return rest[0], rest[0].refuse(b.lostMeanwhile(ctx, err))
+		}
+		if !slices.ContainsFunc(rest, (*claim).mayHaveLeft) {
+			b.tellTaken(claims, &told)
 		}
 	}
 	return nil, nil
+}
+
+// tellTaken tells the observers of the parts of which they have not been told. Nothing may be left of a command for several keys
+// by then, so Close need not wait for the call any more, and does not wait for an observer.
+func (b *bundle) tellTaken(claims []*claim, told *int) {
+	if b.doubtful != nil {
+		b.doubtful.calls.Done()
+		b.doubtful = nil
+	}
+	for *told < len(b.parts) {
+		i := *told
+		*told++ // first: an observer may end the goroutine
+		claims[i].tell(b.parts[i])
+	}
+}
+
+// lostMeanwhile returns why a part could not be had, in the place of err: a part before it was lost. That its lease has ended
+// for another reason, as by Close, is in err.
+func (b *bundle) lostMeanwhile(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, ErrClosed) {
+		return err
+	}
+	for _, part := range b.parts {
+		if !part.Valid() && part.owner().holds(lost) {
+			err = fmt.Errorf("%w: %q was lost while the others were waited for", ErrUnavailable, part.Key())
+		}
+	}
+	return err
 }
 
 // cutOff reports whether the last part runs without its lock: Redis did not answer just
@@ -159,9 +195,9 @@ func (b *bundle) follow(c *claim) {
 func (b *bundle) takeNext(c *claim) error {
 	b.follow(c)
 	if wait := c.policy.Wait; len(b.parts) > 0 && !b.cutOff() && wait > 0 && c.waited() >= wait {
-		return c.refuse(fmt.Errorf("%w: the wait was over before its turn came", ErrNotAcquired))
+		return fmt.Errorf("%w: the wait was over before its turn came", ErrNotAcquired)
 	}
-	part, err := c.acquire()
+	part, err := c.try()
 	b.queued = b.queued || !c.queuedAt.IsZero()
 	if err == nil {
 		b.parts = append(b.parts, part)
@@ -173,15 +209,30 @@ func (b *bundle) takeNext(c *claim) error {
 // leases parts. done is false where the store cannot do that, where not all can be
 // had, and where there was no answer but the policy allows to wait for one: then
 // each claim is to ask by itself, with the token that it has been given, since the
-// command for all may have been granted.
-func (b *bundle) takeTogether(claims []*claim) (done bool, failed *claim, err error) {
-	first := claims[0]
-	if !b.locker.store.TakesSeveral() || !first.enter() {
-		return false, nil, nil
+// command for all may have been granted. err is why the next part is missing.
+func (b *bundle) takeTogether(claims []*claim) (done bool, err error) {
+	if !b.locker.store.TakesSeveral() {
+		return false, nil
 	}
-	defer first.ledger.calls.Done()
 	for _, c := range claims {
-		c.ledger = first.ledger // together they are one call
+		if c.ref.Token == "" { // otherwise it has been asked for before, and may have been granted
+			c.writeNote()
+		}
+	}
+	first := claims[0]
+	if !first.enter() {
+		return false, nil
+	}
+	entered := first.ledger
+	defer func() {
+		if b.doubtful == nil && slices.ContainsFunc(claims, (*claim).mayHaveLeft) {
+			b.doubtful = entered
+		} else {
+			entered.calls.Done()
+		}
+	}()
+	for _, c := range claims {
+		c.ledger = entered // together they are one call
 	}
 	b.locker.checkOnce.Do(b.locker.checkServer)
 	b.follow(first)
@@ -196,17 +247,17 @@ func (b *bundle) takeTogether(claims []*claim) (done bool, failed *claim, err er
 			return c.endUnanswered(fault)
 		}
 	default:
-		return false, nil, nil
+		return false, nil
 	}
 	for i, c := range claims {
 		b.follow(c)
 		part, err := end(i, c)
 		if err != nil {
-			return true, c, c.refuse(err)
+			return true, err
 		}
 		b.parts = append(b.parts, part)
 	}
-	return true, nil, nil
+	return true, nil
 }
 
 // grantedTogether makes a lease of a grant. Where the grant came too late for that,
@@ -240,8 +291,7 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 	l := c.locker
 	refs := make([]store.Ref, len(claims))
 	for i, each := range claims {
-		if each.ref.Token == "" { // otherwise it has been asked for before, and may have been granted
-			each.writeNote()
+		if each.ref.Token == "" {
 			each.ref.Token = each.newToken()
 		}
 		refs[i] = each.ref
@@ -311,23 +361,6 @@ func togetherSince(sent instant, claims []*claim, fences []int64) []grant {
 		grants[i] = grant{Grant: store.Grant{Fence: fences[i]}, since: sent, ttl: c.ref.TTL}
 	}
 	return grants
-}
-
-// giveUp gives back the parts that were had. err is why the one of failed was
-// not. The observers are told of the parts when those are given back.
-func (b *bundle) giveUp(ctx context.Context, failed *claim, err error) error {
-	var refusal *AcquireError
-	if ctx.Err() == nil && errors.As(err, &refusal) {
-		for _, part := range b.parts {
-			if !part.Valid() {
-				refusal.Err = fmt.Errorf("%w: %q was lost while the others were waited for", ErrUnavailable, part.Key())
-				refusal.RetryAfter = soonest
-			}
-		}
-	}
-	b.releaseSoon(ctx) // failures are logged; what was lost is in err
-	failed.tell(nil)
-	return err
 }
 
 // soon is how long a call that failed waits until what it had is given back: longer

@@ -122,12 +122,16 @@ type unheardStore struct {
 	store.Store
 	stop      chan struct{}
 	away      atomic.Bool
-	meanwhile func() // before the answer is given up; nil: nothing
+	meanwhile func()                // before the answer is given up; nil: nothing
+	refuse    func(key string) bool // a command about one key; nil: none
 }
 
 func (s *unheardStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
-	if s.away.Load() {
+	switch {
+	case s.away.Load():
 		return store.Answer{}, errAway
+	case s.refuse != nil && s.refuse(r.Key):
+		return store.Answer{}, &store.Error{Err: errors.New("WRONGTYPE"), Permanent: true, Evidence: store.Answered}
 	}
 	return s.Store.Acquire(ctx, r)
 }
@@ -214,6 +218,110 @@ func TestManyKeysAreHadWhoseAnswerWasLost(t *testing.T) {
 	nothingIsLeft(t, m)
 }
 
+// An observer is told of the first of many keys, and closes the Locker. By then nobody may have to give back any more what a command
+// without an answer has got, or Close would say that nothing is left, and the other keys would stay until their TTL is over.
+func TestCloseWhileAnObserverIsToldOfManyKeysWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	var l *Locker
+	var end func()
+	var once sync.Once
+	var m *redistest.Mini
+	observed := WithObserver(func(_ context.Context, e Event) {
+		if e.Kind == EventAcquired {
+			once.Do(func() {
+				end()
+				ctx, cancel := context.WithCancel(context.Background())
+				cancel()
+				if err := l.Close(ctx); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+				if left := m.Keys(); len(left) > 0 {
+					t.Errorf("left after Close: %q", left)
+				}
+			})
+		}
+	})
+	m, l, _, end = unheardLocker(t, observed)
+	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{TTL: time.Minute, Wait: time.Minute})
+	if err == nil {
+		err = lease.Release(context.Background())
+	}
+	if !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) {
+		t.Errorf("err = %v, want that the Locker was closed", err)
+	}
+	nothingIsLeft(t, m)
+}
+
+// Each of many keys has its note written before the command for all, and not again where that had no answer: Close waits for the call
+// by then, and is not to wait for a note.
+func TestTheNotesOfManyKeysWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	var notes atomic.Int64
+	_, l, _, end := unheardLocker(t, WithNote(func(context.Context) string { return strconv.FormatInt(notes.Add(1), 10) }))
+	defer end()
+	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b"}, Policy{Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := lease.has.reliesOn()[0].note, lease.has.reliesOn()[1].note; a != "1" || b != "2" || notes.Load() != 2 {
+		t.Errorf("%d notes were written, and those of the keys are %q and %q", notes.Load(), a, b)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A watching context calls then when it is asked for its Err.
+type watching struct {
+	context.Context
+	then func()
+}
+
+func (w watching) Err() error {
+	w.then()
+	return w.Context.Err()
+}
+
+// Close comes as the second of many keys has been refused. It waits until what a command without an answer has got of the third is
+// about to be removed, or it would say that nothing is left, and the key would stay until its TTL is over.
+func TestCloseAsOneOfManyKeysIsRefusedWhoseAnswerWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.InMemory(t)
+		l, s, end := unheardLockerOn(t, m)
+		var refused bool
+		s.refuse = func(key string) bool {
+			refused = refused || key == "b"
+			return key == "b"
+		}
+		closed := make(chan error, 1)
+		var begins sync.Once
+		ctx := watching{context.Background(), func() {
+			if !refused {
+				return
+			}
+			begins.Do(func() {
+				end()
+				go func() {
+					over, cancel := context.WithCancel(context.Background())
+					cancel()
+					err := l.Close(over)
+					if left := m.Keys(); len(left) > 0 {
+						t.Errorf("left after Close: %q", left)
+					}
+					closed <- err
+				}()
+				time.Sleep(10 * time.Second) // Close goes as far as it can
+			})
+		}}
+		if _, _, err := l.AcquireAll(ctx, []string{"a", "b", "c"}, Policy{TTL: time.Minute, Wait: time.Minute}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("err = %v, want ErrUnavailable", err)
+		}
+		if err := await.Receive(t, "Close", closed); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Keys that failed open although an unheard command had got them are given back, each.
 func TestManyKeysThatFailOpenAreGivenBack(t *testing.T) {
 	t.Parallel()
@@ -233,14 +341,20 @@ func TestManyKeysThatFailOpenAreGivenBack(t *testing.T) {
 
 // unheardLocker returns a Locker over an unheardStore, which cleans up from the call of
 // end on.
-func unheardLocker(t *testing.T) (m *redistest.Mini, l *Locker, s *unheardStore, end func()) {
+func unheardLocker(t *testing.T, opts ...Option) (m *redistest.Mini, l *Locker, s *unheardStore, end func()) {
 	t.Helper()
 	m = redistest.Embedded(t)
+	l, s, end = unheardLockerOn(t, m, opts...)
+	return m, l, s, end
+}
+
+func unheardLockerOn(t *testing.T, m *redistest.Mini, opts ...Option) (l *Locker, s *unheardStore, end func()) {
+	t.Helper()
 	inner, err := New(m.Client(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := gather(nil)
+	o, err := gather(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +365,7 @@ func unheardLocker(t *testing.T) (m *redistest.Mini, l *Locker, s *unheardStore,
 		end()
 		_ = l.Close(context.Background())
 	})
-	return m, l, s, end
+	return l, s, end
 }
 
 func nothingIsLeft(t *testing.T, m *redistest.Mini) {
@@ -297,4 +411,55 @@ func TestManyKeysOfAStoreThatTakesOne(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// While a server cannot be reached no command for several keys is sent. So it counts as no answer, either.
+func TestManyKeysThatWereNotAskedForTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, err := gather(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := new(returning)
+		l := newLocker(s, o)
+		if _, _, err := l.Acquire(context.Background(), "a", Policy{}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("err = %v, want ErrUnavailable", err)
+		}
+		synctest.Wait() // for the ping
+		if p := l.outage.Prospect("a"); p.Reach != outage.Suspected {
+			t.Errorf("the server is %v, want it suspected", p.Reach)
+		}
+		b := &bundle{locker: l}
+		a := l.newClaim(context.Background(), "a", Policy{}, time.Now(), nil)
+		if _, _ = b.takeTogether([]*claim{&a}); s.together > 0 || a.reached {
+			t.Errorf("asked for together %d times, answered: %v", s.together, a.reached)
+		}
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A key that was lost is why a call for many ends, unless its caller has left, or the Locker is closed.
+func TestWhyManyKeysEndOfWhichOneIsLost(t *testing.T) {
+	lease := leaseFor(t, Policy{})
+	b := &bundle{parts: []*Lease{lease}}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if err := b.lostMeanwhile(context.Background(), errHeld); !errors.Is(err, errHeld) {
+		t.Errorf("err = %v of a lock that is held, want %v", err, errHeld)
+	}
+	lease.tenure().lostInStore(errNotHeld)
+	for _, tt := range []struct {
+		ctx       context.Context
+		err, want error
+	}{
+		{context.Background(), errHeld, ErrUnavailable},
+		{context.Background(), ErrClosed, ErrClosed},
+		{ended, errHeld, errHeld},
+	} {
+		if err := b.lostMeanwhile(tt.ctx, tt.err); !errors.Is(err, tt.want) {
+			t.Errorf("err = %v in the place of %v, want %v", err, tt.err, tt.want)
+		}
+	}
 }

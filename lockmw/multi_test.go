@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/recent"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
@@ -209,5 +211,129 @@ func TestManyKeysNeedAKey(t *testing.T) {
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrInvalidPolicy) || !errors.As(err, &refusal) {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// Close releases the first of many keys while the second is waited for. That is no loss, and Redis is well.
+func TestManyKeysOfWhichCloseHasReleasedOneAreRefusedAsClosed(t *testing.T) {
+	c := redistest.Embedded(t).Client(t)
+	var l *lockmw.Locker
+	l = testenv.Open(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+		if e.Kind == lockmw.EventAcquired {
+			if err := l.Close(over()); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+		}
+	}))
+	mustAcquire(t, testenv.Open(t, c), "b", lockmw.Policy{})
+	_, _, err := l.AcquireAll(context.Background(), []string{"a", "b"}, lockmw.Policy{Wait: time.Minute})
+	if !errors.Is(err, lockmw.ErrClosed) || errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("err = %v, want ErrClosed alone", err)
+	}
+}
+
+// The lock under which one of many keys is held ends while another is waited for. The caller is told why.
+func TestManyKeysUnderALeaseThatEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		outer lockmw.Policy
+		end   func(t *testing.T, other *lockmw.Locker, outer *lockmw.Lease)
+		want  error
+		code  string
+	}{
+		"it is released": {lockmw.Policy{}, func(t *testing.T, _ *lockmw.Locker, outer *lockmw.Lease) { mustRelease(t, outer) }, lockmw.ErrReleased, lockmw.CodeMisuse},
+		"its MaxHold is over": {lockmw.Policy{MaxHold: 300 * time.Millisecond}, func(_ *testing.T, _ *lockmw.Locker, outer *lockmw.Lease) {
+			<-outer.Context().Done()
+		}, lockmw.ErrMaxHold, lockmw.CodeWaitTimeout},
+		"it is lost": {lockmw.Policy{}, func(t *testing.T, other *lockmw.Locker, outer *lockmw.Lease) {
+			if err := other.ForceRelease(context.Background(), outer.Key()); err != nil {
+				t.Error(err)
+			}
+		}, lockmw.ErrUnavailable, lockmw.CodeBackendUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := redistest.Embedded(t).Client(t)
+			var seen events
+			l, other := testenv.Open(t, c, seen.option()), testenv.Open(t, c)
+			mustAcquire(t, other, "b", lockmw.Policy{})
+			outer := mustAcquire(t, l, "a", tt.outer)
+			failed := make(chan error, 1)
+			go func() { // with a context that does not end with the outer lease's
+				_, _, err := l.AcquireAll(context.WithoutCancel(outer.Context()), []string{"a", "b"}, lockmw.Policy{Reentrant: true, Wait: time.Minute})
+				failed <- err
+			}()
+			await.Until(t, "it waits for b", func() bool { return len(seen.of(lockmw.EventContended)) == 1 || len(failed) > 0 })
+			tt.end(t, other, outer)
+			lockmw.RenewAll(l)
+			err := await.Receive(t, "the refusal", failed)
+			if told, _ := lockmw.RefusalOf(err); !errors.Is(err, tt.want) || told.Code != tt.code {
+				t.Errorf("err = %v (%s), want %v and %s", err, told.Code, tt.want, tt.code)
+			}
+		})
+	}
+}
+
+// One of many keys is lost while another is waited for. The observers and the operators are told the same as the caller.
+func TestTheReasonOfManyKeysOfWhichOneIsLost(t *testing.T) {
+	c := redistest.Embedded(t).Client(t)
+	var seen events
+	l, other := testenv.Open(t, c, seen.option()), testenv.Open(t, c)
+	mustAcquire(t, other, "b", lockmw.Policy{})
+	failed := make(chan error, 1)
+	go func() {
+		_, _, err := l.AcquireAll(context.Background(), []string{"a", "b"}, lockmw.Policy{Wait: time.Minute})
+		failed <- err
+	}()
+	await.Until(t, "it waits for b", func() bool { return len(seen.of(lockmw.EventContended)) == 1 })
+	if err := other.ForceRelease(context.Background(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	lockmw.RenewAll(l)
+	err := await.Receive(t, "the refusal", failed)
+	if !errors.Is(err, lockmw.ErrUnavailable) || errors.Is(err, lockmw.ErrLost) || !strings.Contains(err.Error(), `"a" was lost`) {
+		t.Errorf("err = %v, want that a was lost, and ErrUnavailable alone", err)
+	}
+	refused := seen.of(lockmw.EventRefused)
+	if len(refused) != 1 || refused[0].Key != "b" {
+		t.Fatalf("told of %+v, want the refusal of b", refused)
+	}
+	told, _ := lockmw.RefusalOf(refused[0].Err)
+	if e := refused[0]; e.Reason != told.Code || e.Holder != nil {
+		t.Errorf("told the reason %q and the holder %v, want %q and nobody", e.Reason, e.Holder, told.Code)
+	}
+	if kept := incidents(l); !slices.ContainsFunc(kept, func(i recent.Incident) bool {
+		return i.Kind == "refused" && i.Key == "b" && i.Reason == told.Code && i.Holder == ""
+	}) {
+		t.Errorf("kept: %+v, want the refusal of b for %q", kept, told.Code)
+	}
+}
+
+// A program's note function that blocks does not keep Close waiting, for many keys as for one.
+func TestANoteThatBlocksDoesNotHoldUpClose(t *testing.T) {
+	for name, keys := range map[string][]string{"one key": {"a"}, "two keys": {"a", "b"}} {
+		t.Run(name, func(t *testing.T) {
+			asked, free := make(chan struct{}, 2), make(chan struct{})
+			l := testenv.Open(t, redistest.Embedded(t).Client(t), lockmw.WithNote(func(context.Context) string {
+				asked <- struct{}{}
+				<-free
+				return ""
+			}))
+			failed := make(chan error, 1)
+			go func() {
+				_, _, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{})
+				failed <- err
+			}()
+			defer func() {
+				close(free)
+				if err := await.Receive(t, "the call", failed); !errors.Is(err, lockmw.ErrClosed) {
+					t.Errorf("err = %v, want ErrClosed", err)
+				}
+			}()
+			await.Receive(t, "the note is asked for", asked)
+			closed := make(chan error, 1)
+			go func() { closed <- l.Close(over()) }()
+			if err := await.Receive(t, "Close", closed); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

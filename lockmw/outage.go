@@ -52,7 +52,7 @@ func (c *claim) failed(fault *store.Error) error {
 	switch {
 	case fault.Pending: // whatever comes of it, its Late cleans up all
 		c.residue = noResidue
-	case c.ctx.Err() == nil || fault.Ambiguous: // otherwise it was not sent
+	case fault.Ambiguous || c.ctx.Err() == nil: // otherwise it was not sent; Err, which is the caller's, may panic
 		c.freshToken()
 		c.residue = c.residue.unanswered(fault)
 	}

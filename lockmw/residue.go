@@ -40,6 +40,9 @@ func (r residue) unanswered(fault *store.Error) residue {
 	return r
 }
 
+// mayHaveLeft reports whether commands of the claim may have left something in the store.
+func (c *claim) mayHaveLeft() bool { return c.residue != noResidue }
+
 // remove has the janitor remove a residue that ref may have in the store.
 func (l *Locker) remove(ref store.Ref, r residue) {
 	if r != noResidue {

@@ -224,6 +224,7 @@ func TestUncertainWorkIsCompletedAfterALoss(t *testing.T) {
 				if answer != "paid" || shared || errors.Is(err, lockmw.ErrLost) != tc.lost || !tc.lost && err != nil {
 					t.Errorf("Do = %q, %v, %v", answer, shared, err)
 				}
+				synctest.Wait() // the observers are told of a loss in the background
 				if n := len(seen.of(lockmw.EventLost)); n != 1 {
 					t.Errorf("%d EventLost, want 1", n)
 				}

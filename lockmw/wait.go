@@ -184,12 +184,13 @@ func (c *claim) nextLook(t time.Time, p outage.Prospect, view waitqueue.View) ti
 // no need to ask.
 func (c *claim) last() (*Lease, error) {
 	view, g := c.awaitOffer()
-	p := c.settled()
-	if g != nil {
+	if g != nil { // before it is known how Redis is: that may take a moment, in which nobody would have the lock
 		if o := c.handedOver(*g); o.ends() {
 			return o.lease, o.err
 		}
-	} else if p.Reach == outage.Reachable && view.HasHolder && view.State != waitqueue.Offered && c.fault == nil {
+	}
+	p := c.settled()
+	if g == nil && p.Reach == outage.Reachable && view.HasHolder && view.State != waitqueue.Offered && c.fault == nil {
 		c.withdraw()
 		return nil, errUsedUp
 	}

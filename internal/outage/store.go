@@ -103,12 +103,14 @@ func (w *watchedStore) Remove(ctx context.Context, batch []store.Removal) {
 	}
 }
 
-// AcquireAll implements store.Store. While a server is not reachable, it answers that not all can
-// be had in one step. Then each key is asked for by itself, and its claim knows what to do in an outage.
+// TakesSeveral implements store.Store. While a server is not reachable nothing takes several keys in one step. Then each
+// key is asked for by itself, and its claim knows what to do in an outage.
+func (w *watchedStore) TakesSeveral() bool {
+	return w.outage.troubled.Load() == 0 && w.Store.TakesSeveral()
+}
+
+// AcquireAll implements store.Store.
 func (w *watchedStore) AcquireAll(ctx context.Context, refs []store.Ref, until time.Time, late func(granted bool, err error)) ([]int64, error) {
-	if w.outage.troubled.Load() > 0 {
-		return nil, nil
-	}
 	server := w.outage.of(refs[0].Key)
 	server.sent(refs[0].Key)
 	over := false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -20,6 +21,34 @@ func (panicking) Release(context.Context, store.Give) (store.Released, store.Ans
 
 func (panicking) AcquireAll(context.Context, []store.Ref, time.Time, func(bool, error)) ([]int64, error) {
 	panic("spent")
+}
+
+// A several store takes several keys in one step.
+type several struct{ panicking }
+
+func (several) TakesSeveral() bool { return true }
+
+// While a server is not reachable nobody is to ask for several keys in one step: each key knows what to do in an outage.
+func TestSeveralKeysAreNotAskedForInAnOutage(t *testing.T) {
+	watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
+		w, fault := &watchedStore{several{}, o}, error(refused)
+		for _, tt := range []struct {
+			says  *error
+			takes bool
+		}{{nil, true}, {&fault, false}, {nil, true}} {
+			p.says.Store(tt.says)
+			if tt.says != nil {
+				s := o.of("a")
+				s.sent("a")
+				s.ended(context.Background(), fault)
+			}
+			time.Sleep(pingEvery)
+			synctest.Wait()
+			if got := w.TakesSeveral(); got != tt.takes {
+				t.Errorf("TakesSeveral = %v, want %v", got, tt.takes)
+			}
+		}
+	})
 }
 
 // Nobody waits for a command that has panicked: otherwise pings would go on for ever.

@@ -87,6 +87,7 @@ func (q *queue) noteAwake(w *Waiter) {
 // remove takes w out because of an event. If w was the asker, its successor is woken.
 func (q *queue) remove(w *Waiter, e event) {
 	w.on(e)
+	w.counts(-w.inFlight) // nothing comes of a command any more whose caller leaves in the middle, as after a panic
 	if q.firstAlone == w.place {
 		for q.firstAlone = w.place.Next(); q.firstAlone != nil && !at(q.firstAlone).wantsAlone(); {
 			q.firstAlone = q.firstAlone.Next()

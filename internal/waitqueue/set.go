@@ -112,7 +112,7 @@ type Caller struct {
 
 // Join puts a new waiter for ref at the end of its key's queue. If it does not rest, it
 // has to ask. sends says that it does so at once: then a command is under way from now on,
-// and an Answered, a Take with an answer or an Unanswered must follow, as after Ask. If ref has no token, the waiter is given one as soon
+// and an Answered, a Take with an answer, an Unanswered or a Leave must follow, as after Ask. If ref has no token, the waiter is given one as soon
 // as the store is to know of it.
 func (s *Set) Join(ref store.Ref, caller Caller, sends bool) Joined {
 	came := time.Now()
@@ -141,7 +141,7 @@ func (s *Set) Join(ref store.Ref, caller Caller, sends bool) Joined {
 	}
 	p.register(w)
 	if sends {
-		q.inFlight++
+		w.counts(1)
 	}
 	return Joined{Waiter: w, Token: w.ref.Token, Behind: q.resting}
 }
@@ -197,7 +197,7 @@ func (s *Set) CountByName() map[string]int {
 }
 
 // Ask notes that w sends a command about its lock, and returns the token and the place to
-// put into it. An Answered, a Take with an answer or an Unanswered must follow. It is not ok if
+// put into it. An Answered, a Take with an answer, an Unanswered or a Leave must follow. It is not ok if
 // the lock was passed on to w just now: there is nothing to ask then.
 func (s *Set) Ask(w *Waiter) (token string, place store.Place, ok bool) {
 	w.shard.mu.Lock()
@@ -206,7 +206,7 @@ func (s *Set) Ask(w *Waiter) (token string, place store.Place, ok bool) {
 		return "", store.Place{}, false
 	}
 	w.shard.startAsking(w)
-	w.queue.inFlight++
+	w.counts(1)
 	return w.ref.Token, w.position(), true
 }
 
@@ -218,9 +218,9 @@ type Answer struct {
 	Seen   any       // the caller's value for what the answer told of the lock's holder; see Left.Seen
 }
 
-// answeredOwn notes an answer to a command of one of q's waiters.
-func (q *queue) answeredOwn(a Answer) {
-	q.inFlight--
+// answeredOwn notes an answer to a command of w, one of q's waiters.
+func (q *queue) answeredOwn(w *Waiter, a Answer) {
+	w.counts(-1)
 	q.asked, q.seen = a.Sent, a.Seen
 	q.noteClock(Clock{a.Sent, a.Clock})
 }
@@ -230,7 +230,7 @@ func (q *queue) answeredOwn(a Answer) {
 func (s *Set) Answered(w *Waiter, a Answer) (first bool) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	w.queue.answeredOwn(a)
+	w.queue.answeredOwn(w, a)
 	if a.Queued {
 		w.on(queued)
 	} else {
@@ -243,7 +243,7 @@ func (s *Set) Answered(w *Waiter, a Answer) (first bool) {
 func (s *Set) Unanswered(w *Waiter) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	w.queue.inFlight--
+	w.counts(-1)
 }
 
 // Take takes w out of its queue, since the store has granted it the lock. answer is the one
@@ -258,7 +258,7 @@ func (s *Set) Take(w *Waiter, holder any, nextCame int64, answer *Answer) {
 	defer p.mu.Unlock()
 	q := w.queue
 	if answer != nil {
-		q.answeredOwn(*answer)
+		q.answeredOwn(w, *answer)
 	}
 	q.remove(w, leaves)
 	if s.canRest && w.wantsAlone() {
@@ -287,9 +287,14 @@ func (s *Set) Leave(w *Waiter) Left {
 	defer p.mu.Unlock()
 	q := w.queue
 	if q == nil { // PassOn has taken w out
-		g := <-w.Grants
+		left := Left{State: Gone}
+		select {
+		case g := <-w.Grants:
+			left = Left{State: Served, Handed: &g}
+		default: // the caller has had the grant, and sees to it
+		}
 		s.Free(w)
-		return Left{State: Served, Handed: &g}
+		return left
 	}
 	left := Left{State: w.state, Token: w.ref.Token, Seen: q.seen, Holder: q.holder, Others: q.waiters.Len() - 1}
 	q.remove(w, leaves)

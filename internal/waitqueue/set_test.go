@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 // A clock's answer is about a moment between the command and its answer, and the clocks'
@@ -112,6 +113,45 @@ func TestAQueueOfWhichNothingIsKnown(t *testing.T) {
 	s.Ask(first)
 	if s.Look(second).Unanswered {
 		t.Error("an answer has come since")
+	}
+}
+
+// Who leaves in the middle of a command, as a panic has it, takes the command along: nothing comes of it any more.
+func TestACommandOfOneWhoLeftIsNotUnderWay(t *testing.T) {
+	s := newSet(10, 10)
+	ref := store.Ref{Key: "k"}
+	joined, asked, last := s.Join(ref, Caller{}, true).Waiter, s.Join(ref, Caller{}, true).Waiter, s.Join(ref, Caller{}, true).Waiter
+	s.Ask(asked)
+	s.Leave(joined)
+	if !s.Look(last).Unanswered {
+		t.Error("a command is under way still")
+	}
+	s.Leave(asked)
+	if s.Look(last).Unanswered {
+		t.Error("no command is under way")
+	}
+	again := s.Join(ref, Caller{}, false).Waiter // one of those that have left
+	s.Ask(last)
+	s.Leave(again)
+	if !s.Look(last).Unanswered {
+		t.Error("the command of another has gone with one who sent none")
+	}
+}
+
+// One to whom the lock was passed on leaves without it, as a panic has it: whoever has had the grant sees to the lock.
+func TestOneWhoseGrantWasTakenLeaves(t *testing.T) {
+	s, w := behind(t, 1)
+	if !s.PassOn("k", "holder", Grant{Grant: store.Grant{Fence: 2}}) {
+		t.Fatal("not passed on")
+	}
+	<-w[0].Grants
+	left := make(chan Left, 1)
+	go func() { left <- s.Leave(w[0]) }()
+	if got := await.Receive(t, "it has left", left); got != (Left{State: Gone}) {
+		t.Errorf("Leave = %+v", got)
+	}
+	if !s.Join(store.Ref{Key: "k"}, Caller{}, true).Rests {
+		t.Error("the next one does not rest")
 	}
 }
 

@@ -24,6 +24,8 @@ type Waiter struct {
 	caller  Caller
 	came    time.Time
 	state   State // changed by on alone (state.go)
+
+	inFlight int // its commands that have no answer yet; changed by counts alone
 }
 
 // A Grant is the news that a waiter has the lock.
@@ -35,6 +37,12 @@ type Grant struct {
 	Published   bool      // the grant came as a message of a script, published or in the reply to a release of this Locker; its TTL is a short first one
 	Session     uint64    // of the subscription; what the OfferResult had
 	Tenure      any       // what the lock is held under if it was handed on within the Locker; nil: the store granted it
+}
+
+// counts notes n more commands of w that are under way, and of its queue.
+func (w *Waiter) counts(n int) {
+	w.inFlight += n
+	w.queue.inFlight += n
 }
 
 // MustAsk reports whether the waiter has been told to ask the store, and forgets it.
