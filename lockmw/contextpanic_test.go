@@ -290,3 +290,29 @@ func TestAContextThatPanicsAsItsCallerLeaves(t *testing.T) {
 		}
 	}
 }
+
+// A caller's context that was taken back panics when a lease's context, which comes from it, ends.
+func TestAContextThatPanicsAtTheRelease(t *testing.T) {
+	for name, keys := range map[string][]string{"one key": {"a"}, "several keys": {"a", "b"}} {
+		t.Run(name, func(t *testing.T) {
+			m := redistest.Embedded(t)
+			l := testenv.Open(t, m.Client(t))
+			var is atomic.Bool
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			work, lease, err := l.AcquireAll(spent{ctx, &is}, keys, lockmw.Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			is.Store(true)
+			if err := lease.Release(context.Background()); err != nil || len(m.Keys()) > 0 {
+				t.Errorf("Release = %v, and there are %q, want nothing", err, m.Keys())
+			}
+			select {
+			case <-work.Done():
+			default:
+				t.Error("the lease's context goes on")
+			}
+		})
+	}
+}

@@ -70,7 +70,7 @@ func (c *claim) takeOver(t *tenure, fence int64) outcome {
 		return ended(nil, c.gaveUp())
 	case !t.take(lease):
 		t.decline()
-		lease.cancel(ErrLost)
+		lease.endContext(ErrLost)
 		waiters.Return(c.waiter)
 		return goesOn(grantUseless)
 	}

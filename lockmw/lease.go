@@ -222,13 +222,20 @@ func (l *Lease) end(s state, cause error) {
 		l.last = l.grant()
 	}
 	l.state = s
-	l.cancel(cause)
+	l.endContext(cause)
 	if l.maxHold != nil {
 		l.maxHold.Stop()
 	}
 	if s == lost || s == overHeld && !own { // there is nothing to release
 		l.locker.forget(l)
 	}
+}
+
+// endContext ends the lease's context. The caller's, from which it comes, may panic when it is asked to forget it. The lease's has ended
+// by then, and the lock is to be given back all the same.
+func (l *Lease) endContext(cause error) {
+	defer func() { _ = recover() }()
+	l.cancel(cause)
 }
 
 // endMaxHold tells the work to stop. The lock stays until the release, or
