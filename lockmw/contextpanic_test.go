@@ -298,9 +298,7 @@ func TestAContextThatPanicsAtTheRelease(t *testing.T) {
 			m := redistest.Embedded(t)
 			l := testenv.Open(t, m.Client(t))
 			var is atomic.Bool
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			work, lease, err := l.AcquireAll(spent{ctx, &is}, keys, lockmw.Policy{})
+			work, lease, err := l.AcquireAll(spent{t.Context(), &is}, keys, lockmw.Policy{})
 			if err != nil {
 				t.Fatal(err)
 			}
