@@ -50,8 +50,10 @@ func (p *Pool) have() (n int) {
 // dial makes a connection, and has those who wait use it. If that failed, or there is
 // no place for it, they use the best of the others, overdue as it may be. Where there is
 // none, they fail, but not while an earlier dial is under way: what refuses further
-// connections may let that one through. A connection that was being made while another one
-// ended is made anew: a call that is tried once more is not to meet two that have ended.
+// connections may let that one through. A dial during which another connection was found to
+// have ended is made anew, once, whatever came of it: a server that ends all of its connections
+// ends one that is being set up, too, and a call that is tried once more is not to meet two
+// that have ended.
 func (p *Pool) dial(generation int, began time.Time) {
 	netConn, err := p.options.Dial(p.ctx)
 	p.mu.Lock()
@@ -64,16 +66,18 @@ func (p *Pool) dial(generation int, began time.Time) {
 	}
 	var k *conn
 	switch {
-	case err != nil:
-		p.dialFailed = now
 	case began.Before(p.broke) && p.ctx.Err() == nil: // it may have ended with the one that did meanwhile, as those that rested
-		p.discard(netConn)
+		if err == nil {
+			p.discard(netConn)
+		}
 		if best := p.best(now); best == nil || best.shunned(now) {
 			p.grow(best, now)
 		}
 		if len(p.dials) > 0 {
 			return
 		}
+	case err != nil:
+		p.dialFailed = now
 	default:
 		if k = p.takeIn(netConn, generation, began, now); k == nil {
 			p.discard(netConn)

@@ -53,8 +53,8 @@ func TestADialThatFailsWhileAnotherIsUnderWay(t *testing.T) {
 }
 
 // dialsWhile returns a pool of two with a call in flight over its first connection, to a server that says nothing. A second connection is made, and its
-// dial returns when goOn is called; n counts the dials.
-func dialsWhile(t *testing.T, s *server) (p *Pool, called <-chan error, goOn func(), n *atomic.Int32) {
+// dial returns when goOn is called, with an error if it fails; n counts the dials.
+func dialsWhile(t *testing.T, s *server, fails error) (p *Pool, called <-chan error, goOn func(), n *atomic.Int32) {
 	t.Helper()
 	made, goesOn := make(chan struct{}), make(chan struct{})
 	n = new(atomic.Int32)
@@ -66,6 +66,10 @@ func dialsWhile(t *testing.T, s *server) (p *Pool, called <-chan error, goOn fun
 			if second {
 				close(made)
 				<-goesOn
+				if fails != nil {
+					_ = c.Close()
+					return nil, fails
+				}
 			}
 			return c, err
 		}
@@ -95,14 +99,17 @@ func dialsWhile(t *testing.T, s *server) (p *Pool, called <-chan error, goOn fun
 	return p, done, func() { close(goesOn) }, n
 }
 
-// A connection that is made when the server ends all of them has ended, too, and nobody sees it. The calls that were on the others
-// are tried once more, and would fail once more over it.
+// A connection that is made when the server ends all of them has ended, too, and nobody sees it, or its set-up fails. The calls that
+// were on the others are tried once more, and would fail once more over it.
 func TestADialWhileAnotherConnectionEnds(t *testing.T) {
-	for name, hung := range map[string]bool{"at once": false, "after it has hung": true} {
+	for name, tt := range map[string]struct {
+		hung  bool
+		fails error // the dial
+	}{"at once": {}, "after it has hung": {hung: true}, "and so did the one that was set up": {fails: io.EOF}} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			p, called, goOn, n := dialsWhile(t, s)
-			if hung {
+			p, called, goOn, n := dialsWhile(t, s, tt.fails)
+			if tt.hung {
 				p.mu.Lock()
 				p.doubt(time.Now(), net.ErrClosed) // as doubtOthers does
 				p.mu.Unlock()
@@ -134,7 +141,7 @@ func TestADialWhileAnotherConnectionEnds(t *testing.T) {
 // One that hangs says nothing about a connection that is made meanwhile.
 func TestADialWhileAnotherConnectionHangs(t *testing.T) {
 	s := newServer(t)
-	p, called, goOn, n := dialsWhile(t, s)
+	p, called, goOn, n := dialsWhile(t, s, nil)
 	p.mu.Lock()
 	p.doubt(time.Now(), net.ErrClosed) // as doubtOthers does
 	p.mu.Unlock()
