@@ -16,7 +16,7 @@ type bundle struct {
 	parts  []*Lease
 	queued bool // one of the calls for them has waited for its turn
 
-	doubtful *ledger // counts the call while a command for several keys may have left something, see take; nil: none may
+	countedBy *ledger // counts the call while a command for several keys may have left something, see take; nil: none may
 }
 
 func (b *bundle) trusted() bool {

@@ -145,9 +145,9 @@ func (b *bundle) take(ctx context.Context, claims []*claim, together bool) (fail
 // tellTaken tells the observers of the parts of which they have not been told. Nothing may be left of a command for several keys
 // by then, so Close need not wait for the call any more, and does not wait for an observer.
 func (b *bundle) tellTaken(claims []*claim, told *int) {
-	if b.doubtful != nil {
-		b.doubtful.calls.Done()
-		b.doubtful = nil
+	if b.countedBy != nil {
+		b.countedBy.calls.Done()
+		b.countedBy = nil
 	}
 	for *told < len(b.parts) {
 		i := *told
@@ -225,8 +225,8 @@ func (b *bundle) takeTogether(claims []*claim) (done bool, err error) {
 	}
 	entered := first.ledger
 	defer func() {
-		if b.doubtful == nil && slices.ContainsFunc(claims, (*claim).mayHaveLeft) {
-			b.doubtful = entered
+		if b.countedBy == nil && slices.ContainsFunc(claims, (*claim).mayHaveLeft) {
+			b.countedBy = entered
 		} else {
 			entered.calls.Done()
 		}
