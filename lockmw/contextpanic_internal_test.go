@@ -13,17 +13,18 @@ import (
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
-// An unasked context panics in Err once it is spent.
-type unasked struct {
+// A Mute context panics in Err once it is spent. Tests of package lockmw_test have it, too.
+type Mute struct {
 	context.Context
-	spent *atomic.Bool
+	Spent *atomic.Bool
 }
 
-func (u unasked) Err() error {
-	if u.spent.Load() {
+// Err implements context.Context.
+func (m Mute) Err() error {
+	if m.Spent.Load() {
 		panic("spent")
 	}
-	return u.Context.Err()
+	return m.Context.Err()
 }
 
 // A spendingStore carries out a command that may begin something, and loses the answer. The caller's context is spent then.
@@ -75,7 +76,7 @@ func TestAContextThatPanicsAfterACommandWithoutAnAnswer(t *testing.T) {
 			panicked := make(chan any, 1)
 			go func() {
 				defer func() { panicked <- recover() }()
-				t.Errorf("the call returned %v", call(unasked{context.Background(), &spent}, l))
+				t.Errorf("the call returned %v", call(Mute{context.Background(), &spent}, l))
 			}()
 			if v := await.Receive(t, "the panic", panicked); v != "spent" {
 				t.Errorf("panic: %v", v)

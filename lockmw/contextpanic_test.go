@@ -29,26 +29,13 @@ func (s spent) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// A mute context panics in Err once it is.
-type mute struct {
-	context.Context
-	is *atomic.Bool
-}
-
-func (m mute) Err() error {
-	if m.is.Load() {
-		panic("spent")
-	}
-	return m.Context.Err()
-}
-
 // A caller whose context panics when the lock is passed on to it takes nobody along: the next
 // one has the lock, and Close ends.
 func TestAContextThatPanicsInTheMiddleOfATenure(t *testing.T) {
 	s := redistest.Shared(t)
 	for name, bad := range map[string]func(is *atomic.Bool) context.Context{
 		"Value panics": func(is *atomic.Bool) context.Context { return spent{context.Background(), is} },
-		"Err panics":   func(is *atomic.Bool) context.Context { return mute{context.Background(), is} },
+		"Err panics":   func(is *atomic.Bool) context.Context { return lockmw.Mute{Context: context.Background(), Spent: is} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := redistest.Prefix(t)
@@ -112,7 +99,7 @@ func TestAPanicInTheMiddleOfManyKeys(t *testing.T) {
 			panicked := make(chan any, 1)
 			go func() {
 				defer func() { panicked <- recover() }()
-				_, _, err := l.AcquireAll(mute{context.Background(), &is}, []string{"a", "b"}, lockmw.Policy{TTL: time.Minute, Wait: tt.wait})
+				_, _, err := l.AcquireAll(lockmw.Mute{Context: context.Background(), Spent: &is}, []string{"a", "b"}, lockmw.Policy{TTL: time.Minute, Wait: tt.wait})
 				t.Errorf("AcquireAll returned %v", err)
 			}()
 			if v := await.Receive(t, "the panic", panicked); v != "spent" {
