@@ -168,11 +168,13 @@ func faults() []fault {
 	}
 	for name, dir := range map[string]faultproxy.Direction{"everything": faultproxy.Both, "requests": faultproxy.ToServer, "replies": faultproxy.ToClient} {
 		b, e := hole(dir)
-		add(name+" swallowed", anywhere, notShort, silent, false, b, e)
-		add(name+" stalled", anywhere, anyTime, silent, false, func(r *round) {
+		f := fault{sites: anywhere, sees: silent, repliesCome: dir == faultproxy.ToServer}
+		f.name, f.lengths, f.begin, f.end = name+" swallowed", notShort, b, e
+		list = append(list, f)
+		f.name, f.lengths, f.begin, f.end = name+" stalled", anyTime, func(r *round) {
 			r.site.each(func(proxy *faultproxy.Proxy) { proxy.Stall(dir) })
-		}, heal)
-		list[len(list)-2].repliesCome, list[len(list)-1].repliesCome = dir == faultproxy.ToServer, dir == faultproxy.ToServer
+		}, heal
+		list = append(list, f)
 	}
 	stop := func(r *round) {
 		for _, node := range r.site.nodes {

@@ -57,8 +57,8 @@ type claim struct {
 	spent    bool  // with a ticket, while it is removed: what is left is removed already, and the ticket's token not yet
 	discards bool  // the ticket's token is removed, too
 	came     Time  // when it began
-	ahead    uint8 // who stood in the queue then, a bit for each claim, as long as this one has no place there itself
 	arrived  Time  // the same, to the microsecond; of Do alone
+	ahead    uint8 // who stood in the queue when it began, a bit for each claim, as long as this one has no place there itself
 	asked    Time  // when its last question that was answered was sent
 	answered Time  // what the server's clock showed then
 	fence    Time  // known while it holds
@@ -133,8 +133,8 @@ type command struct {
 	last     bool  // of acquire: the place is given up if it is not granted
 	sent     Time
 	came     Time  // when the claim began
-	ahead    uint8 // who stood in the queue then, of what may take the lock
 	arrived  Time  // the same, to the microsecond; of Do alone
+	ahead    uint8 // who stood in the queue when the claim began, of what may take the lock
 	fence    Time  // the caller's; of resume, the number of the ticket
 	estimate Time
 	beside   Time // of the form that concerns one key: the fence that was found beside the lock
