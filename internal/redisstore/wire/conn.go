@@ -359,8 +359,12 @@ func (k *conn) handOut() (handed bool, err error) {
 	return begin > 0, nil
 }
 
-// broke gives up a connection whose end was found. The caller holds the pool's mutex.
+// broke gives up a connection whose end was found. What follows when it was given up before says nothing of the others. The caller
+// holds the pool's mutex.
 func (k *conn) broke(err error) {
+	if k.broken != nil {
+		return
+	}
 	k.fail(err)
 	if k.proven.Before(k.pool.broke) { // it may have ended with the one before
 		return

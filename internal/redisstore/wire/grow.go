@@ -12,8 +12,8 @@ type growth struct {
 	dialBegan   time.Time     // when the last dial began
 	swapDialled time.Time     // when the last dial began that was to take the place of a connection
 	dialTook    time.Duration // how long the last dial took that succeeded
-	broke       time.Time     // when a connection was last found to have ended
-	dialFailed  time.Time     // when a dial failed last
+	broke       time.Time     // when a connection was last found to have ended, unless it may have ended with the one before
+	dialFailed  time.Time     // when a dial failed last that was not made anew
 }
 
 // grow begins to dial one more connection, if there may be one: a place is free, or best
@@ -47,37 +47,37 @@ func (p *Pool) have() (n int) {
 	return n
 }
 
-// dial makes a connection, and has those who wait use it. If that failed, or there is
-// no place for it, they use the best of the others, overdue as it may be. Where there is
-// none, they fail, but not while an earlier dial is under way: what refuses further
-// connections may let that one through. A dial during which another connection was found to
-// have ended is made anew, once, whatever came of it: a server that ends all of its connections
-// ends one that is being set up, too, and a call that is tried once more is not to meet two
-// that have ended.
+// dial makes a connection, and has those who wait use it.
 func (p *Pool) dial(generation int, began time.Time) {
 	netConn, err := p.options.Dial(p.ctx)
 	p.mu.Lock()
 	defer p.unlock()
+	p.dialled(netConn, err, generation, began, time.Now())
+}
+
+// dialled does what a dial that began at began has come to: if it failed, or there is no place for the connection, those who wait use
+// the best of the others, overdue as it may be. Where there is none, they fail, but not while an earlier dial is under way: what
+// refuses further connections may let that one through. The caller holds mu.
+func (p *Pool) dialled(netConn net.Conn, err error, generation int, began, now time.Time) {
 	at := slices.Index(p.dials, began)
 	p.dials = slices.Delete(p.dials, at, at+1)
-	now := time.Now()
 	if err == nil {
 		p.dialTook = now.Sub(began)
 	}
+	best := p.best(now)
+	others := best != nil && !best.shunned(now)
+	doubtful := began.Before(p.broke) && p.ctx.Err() == nil
 	var k *conn
 	switch {
-	case began.Before(p.broke) && p.ctx.Err() == nil: // it may have ended with the one that did meanwhile, as those that rested
+	case doubtful && !others && p.anew(best, now):
 		if err == nil {
 			p.discard(netConn)
 		}
-		if best := p.best(now); best == nil || best.shunned(now) {
-			p.grow(best, now)
-		}
-		if len(p.dials) > 0 {
-			return
-		}
+		return
 	case err != nil:
 		p.dialFailed = now
+	case doubtful && others:
+		p.discard(netConn)
 	default:
 		if k = p.takeIn(netConn, generation, began, now); k == nil {
 			p.discard(netConn)
@@ -101,6 +101,14 @@ func (p *Pool) dial(generation int, began time.Time) {
 	for p.waiting.n > 0 {
 		p.finish(p.waiting.take(), &Error{Err: err})
 	}
+}
+
+// anew begins another dial in place of one during which another connection was found to have ended, and reports whether one is under way:
+// a server that ends all of its connections ends one that is being set up, too, and a call that is tried once more is not to meet two
+// that have ended. The caller holds mu.
+func (p *Pool) anew(best *conn, now time.Time) bool {
+	p.grow(best, now)
+	return len(p.dials) > 0
 }
 
 // takeIn takes in a new connection, which began to be dialled at began, in generation. It

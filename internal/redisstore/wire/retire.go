@@ -7,7 +7,8 @@ import (
 
 // Retire has later calls use connections that are dialled from now on: those that are
 // open were set up with credentials that are out of date. Nothing is lost. Calls under
-// way end over their connections, each of which is closed when it has none in flight.
+// way end over their connections, each of which is closed when it has none in flight. One
+// that is being dialled serves those who wait for a connection when it is there, and nobody else.
 func (p *Pool) Retire() {
 	p.mu.Lock()
 	defer p.unlock()
