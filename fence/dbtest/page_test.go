@@ -3,7 +3,9 @@ package dbtest
 import (
 	"database/sql"
 	"fmt"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,21 +33,22 @@ func TestTheStatementsOfThePage(t *testing.T) {
 		}
 		lists, forgets, forgetsAhead := statementsOf(t, string(page), of)
 		now := time.Now()
+		good, ahead := now.UnixMicro(), now.Add(48*time.Hour).UnixMicro()
 		fill := func() {
 			do(t, db, "DELETE FROM lockmw_fences",
-				fmt.Sprintf("INSERT INTO lockmw_fences (redis_key, fence) VALUES (%s, %d)", in, now.UnixMicro()),
-				fmt.Sprintf("INSERT INTO lockmw_fences (redis_key, fence) VALUES (%s, %d)", strings.Replace(in, "42", "43", 1), now.Add(48*time.Hour).UnixMicro()))
+				fmt.Sprintf("INSERT INTO lockmw_fences (redis_key, fence) VALUES (%s, %d)", in, good),
+				fmt.Sprintf("INSERT INTO lockmw_fences (redis_key, fence) VALUES (%s, %d)", strings.Replace(in, "42", "43", 1), ahead))
 		}
 		fill()
 		do(t, db, strings.Replace(forgets, key, in, 1))
-		if n := fences(t, db); n != 1 {
-			t.Errorf("%q leaves %d fences, want that of the other key", forgets, n)
+		if left := fences(t, db); !slices.Equal(left, []int64{ahead}) {
+			t.Errorf("%q leaves the fences %v, want that of the other key, %d", forgets, left, ahead)
 		}
 		if d.dialect == fence.SQLite {
 			return // the page has no more of it
 		}
 		fill()
-		keys := make(map[string]time.Duration)
+		days := make(map[string]float64) // from now; a time zone is less than one
 		rows, err := db.QueryContext(t.Context(), lists)
 		if err != nil {
 			t.Fatal(err)
@@ -56,21 +59,23 @@ func TestTheStatementsOfThePage(t *testing.T) {
 			if err := rows.Scan(&name, &at); err != nil {
 				t.Fatal(err)
 			}
-			day, err := time.Parse(time.DateOnly, at[:10])
+			date, _, _ := strings.Cut(strings.Replace(at, "T", " ", 1), " ")
+			day, err := time.Parse(time.DateOnly, date)
 			if err != nil {
 				t.Errorf("%q: %v", at, err)
 			}
-			keys[name] = day.Sub(now).Abs()
+			days[name] = day.Sub(now).Hours() / 24
 		}
 		if err := rows.Err(); err != nil {
 			t.Fatal(err)
 		}
-		if off, ok := keys["lock:{order:42}"]; !ok || len(keys) != 2 || off > 48*time.Hour {
-			t.Errorf("%q returns %v, want both keys and their times", lists, keys)
+		is, ok := days["lock:{order:42}"]
+		if then := days["lock:{order:43}"]; !ok || len(days) != 2 || math.Abs(is) > 2 || math.Round(then-is) != 2 {
+			t.Errorf("%q returns %v, in days from now, want both keys and their times", lists, days)
 		}
 		do(t, db, forgetsAhead)
-		if n := fences(t, db); n != 1 {
-			t.Errorf("%q leaves %d fences, want the one that is not ahead", forgetsAhead, n)
+		if left := fences(t, db); !slices.Equal(left, []int64{good}) {
+			t.Errorf("%q leaves the fences %v, want the one that is not ahead, %d", forgetsAhead, left, good)
 		}
 	})
 }
@@ -95,10 +100,23 @@ func statementsOf(t *testing.T, page, line string) (lists, forgets, forgetsAhead
 	return lines[0], lines[1], lines[2]
 }
 
-func fences(t *testing.T, db *sql.DB) (n int) {
+// fences returns those that the table has.
+func fences(t *testing.T, db *sql.DB) (left []int64) {
 	t.Helper()
-	if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM lockmw_fences").Scan(&n); err != nil {
+	rows, err := db.QueryContext(t.Context(), "SELECT fence FROM lockmw_fences")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return n
+	defer rows.Close()
+	for rows.Next() {
+		var fence int64
+		if err := rows.Scan(&fence); err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, fence)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return left
 }
