@@ -341,7 +341,7 @@ func (r *round) judgeLost(k call) {
 	case sees == elects:
 	case r.c.TTL == longTTL, sees == well && !slowly && (r.c.Length != hiccup || !r.farAndShort()),
 		(sees == broken || r.c.Length == hiccup) && !slowly && !r.farAndShort(),
-		sees == moves && k.holds && k.by == byOurs && (r.c.Form == mutex || r.c.Form == minHold) && !slowly:
+		sees == moves && k.holds && k.by == byOurs && (r.c.Form == mutex || r.c.Form == minHold) && !slowly && !r.farAndShort():
 		r.violatef(ruleLease, "held from %v to %v, TTL %v; %v; %s", k.returned.Round(time.Millisecond), k.ended.Round(time.Millisecond), r.c.TTL, k, r.at())
 	}
 }

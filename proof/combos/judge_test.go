@@ -67,6 +67,10 @@ func TestJudgeOfOneCall(t *testing.T) {
 			c.Group, c.Site, k.holds = Cluster, clusterSite, true
 			k.returned, k.outcome, k.ended, k.released, k.lost, k.release = 100*ms, granted, 1900*ms, 1900*ms, true, lost
 		}, ruleLease},
+		"lost over a migration, far away": {migration, "", 1500 * ms, func(c *Combination, k *call) {
+			c.Group, c.Site, c.Distance, k.holds = Cluster, clusterSite, 40*ms, true
+			k.returned, k.outcome, k.ended, k.released, k.lost, k.release = 100*ms, granted, 1900*ms, 1900*ms, true, lost
+		}, ""},
 		"slow to go on with Redis known to be away": {"everything swallowed", long, 2300 * ms, func(_ *Combination, k *call) {
 			k.asked, k.returned, k.outcome = 2400*ms, 3100*ms, ranOpen
 		}, ruleWait},
@@ -162,10 +166,13 @@ func TestJudgeOfACallWithoutTimeForAnAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		load, want int
 		wait       time.Duration
+		keys       []string
 	}{
-		"one of thousands":               {crowd, 0, 20 * ms},
-		"one of a few":                   {20, 1, 20 * ms},
-		"one of thousands that had time": {crowd, 1, 200 * ms},
+		"one of thousands":               {crowd, 0, 20 * ms, []string{"own1"}},
+		"one of a few":                   {20, 1, 20 * ms, []string{"own1"}},
+		"one of thousands that had time": {crowd, 1, 200 * ms, []string{"own1"}},
+		"for several keys":               {crowd, 0, 200 * ms, []string{"own1", "own2", "own3"}},
+		"for several, and had time":      {crowd, 1, 250 * ms, []string{"own1", "own2", "own3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Combination{
@@ -173,7 +180,7 @@ func TestJudgeOfACallWithoutTimeForAnAnswer(t *testing.T) {
 				Form: mutex, Distance: 40 * ms, TTL: shortTTL,
 			}
 			r := newRound(nil, c, nil)
-			first := call{id: 1, by: byOurs, keys: []string{"own1"}, wait: tc.wait, returned: 50 * ms, outcome: notAcquired, err: "the wait was over before Redis had answered"}
+			first := call{id: 1, by: byOurs, keys: tc.keys, wait: tc.wait, returned: 50 * ms, outcome: notAcquired, err: "the wait was over before Redis had answered"}
 			second := first
 			second.id, second.asked, second.returned, second.err = 2, 800*ms, 850*ms, "held by others"
 			r.calls = []call{first, second}

@@ -97,7 +97,8 @@ func (r *round) judgeProgress() {
 // given back in the background, or ends by its TTL.
 func (r *round) inTheWay(o call) time.Duration {
 	over, more := max(o.returned, o.released), 100*time.Millisecond
-	tooShort := o.wait > 0 && o.wait <= r.c.Distance && r.c.Load == crowd // its commands are not answered in time, as those of thousands
+	answers := time.Duration(len(o.keys)) * 2 * r.c.Distance
+	tooShort := o.wait > 0 && o.wait <= answers && r.c.Load == crowd // its commands are not answered in time, as those of thousands
 	if o.outcome == unavailable || o.release == unavailable || o.outcome == notAcquired && tooShort {
 		more = r.c.TTL
 		if r.c.HandsOn { // to whom nobody comes with the ticket

@@ -82,7 +82,7 @@ func newRound(s *site, c Combination, open func(redis.UniversalClient, Settings)
 // start opens the Lockers.
 func (r *round) start() error {
 	r.site.distance(r.c.Distance)
-	r.client = r.site.client(r.c, r.dial)
+	r.client = r.site.client(r.c, r.dial, r.unblock)
 	var err error
 	r.ours, err = r.open(r.client, Settings{Namespace: r.namespace, Observer: r.observer(), Logger: r.logger()})
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *round) inject() {
 		r.burst(n)
 		if r.fault.idle {
 			r.finish()
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20*time.Millisecond + 8*r.c.Distance) // until the connections that were being set up rest, too
 		}
 	}
 	time.Sleep(time.Duration(r.rnd.IntN(30)) * time.Millisecond)

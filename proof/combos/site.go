@@ -111,8 +111,8 @@ func (s *site) behind(addr string) string {
 }
 
 // client opens a client as an application might, whose connections go through
-// the proxies. dial is how long a slow dialer takes.
-func (s *site) client(c Combination, dial time.Duration) redis.UniversalClient {
+// the proxies. dial is how long a slow dialer takes, until over is closed.
+func (s *site) client(c Combination, dial time.Duration, over <-chan struct{}) redis.UniversalClient {
 	var plain net.Dialer
 	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if c.Trait == slowDialer {
@@ -120,6 +120,8 @@ func (s *site) client(c Combination, dial time.Duration) redis.UniversalClient {
 			case <-time.After(dial):
 			case <-ctx.Done():
 				return nil, ctx.Err()
+			case <-over: // go-redis does not wait for those who dial when it is closed
+				return nil, net.ErrClosed
 			}
 		}
 		return plain.DialContext(ctx, network, s.behind(addr))
