@@ -18,6 +18,7 @@ type mutant struct {
 	what  string
 	edits []edit
 	tests string // of package matrix or checks
+	kinds string // of faults, as PROOF_KINDS; all without it
 	in    string // that package
 	says  string // a part of what the failing test says
 }
