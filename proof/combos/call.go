@@ -19,6 +19,7 @@ type call struct {
 	holds    bool // it keeps the lock over the faults
 	shared   bool
 	handed   time.Duration // when it was handed the lock on whose ticket it goes on; 0: it has none
+	handing  time.Duration // how long the release took that did so
 	wait     time.Duration
 	asked    time.Duration
 	returned time.Duration
@@ -80,7 +81,7 @@ const ticketLasts = time.Second
 
 // goOn goes on by the ticket of a call, in the same process or in the other one.
 func (r *round) goOn(issuer call, ticket string, hold time.Duration) {
-	k := call{by: byWitness, keys: issuer.keys, wait: time.Second, handed: issuer.ended}
+	k := call{by: byWitness, keys: issuer.keys, wait: time.Second, handed: issuer.ended, handing: issuer.released - issuer.ended}
 	locks := r.witness
 	if issuer.id%4 == 0 {
 		k.by, locks = byOurs, r.ours

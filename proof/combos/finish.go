@@ -10,13 +10,14 @@ import (
 )
 
 // judgeKeys looks for keys that are still in Redis two seconds after the load has
-// ended and Redis answers; four where thousands have left something.
+// ended and Redis answers; four where thousands have left something, or only the master that was
+// replaced was told that a caller has left.
 func (r *round) judgeKeys() {
 	if r.closing > 0 {
 		return // what a Locker that is closed in a fault cannot give back ends by its TTL
 	}
 	began, limit := r.now(), 2*time.Second
-	if r.c.Load == crowd {
+	if r.c.Load == crowd || r.fault.sees == elects {
 		limit += 2 * time.Second
 	}
 	for {

@@ -402,9 +402,10 @@ func (r *round) judgeRefusal(k call) {
 	}
 }
 
-// judgeTicket looks at a call that could not go on by its ticket, though Redis answered: another master may not know of it, or its time may be over.
+// judgeTicket looks at a call that could not go on by its ticket, though Redis answered: another master may not know of it, or its time may be over,
+// or that of the lock was over when the command came that was to hand it on.
 func (r *round) judgeTicket(k call) {
-	if r.fault.sees != elects && k.returned-k.handed < ticketLasts-100*time.Millisecond {
+	if r.fault.sees != elects && k.handing < patience && k.returned-k.handed < ticketLasts-100*time.Millisecond {
 		r.violatef(ruleTicket, "%v after it was handed the lock: %v; %s", k.returned-k.handed, k, r.at())
 	}
 }

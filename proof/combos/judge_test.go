@@ -98,6 +98,9 @@ func TestJudgeOfOneCall(t *testing.T) {
 		"a ticket that comes late": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
 			k.asked, k.returned, k.outcome, k.handed = 1010*ms, 1900*ms, spent, 990*ms
 		}, ""},
+		"a ticket that was handed the lock late": {"replies lost, connection hangs", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome, k.handed, k.handing = 2*time.Second, 2010*ms, spent, 1200*ms, 790*ms
+		}, ""},
 		"a ticket in a fault": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
 			k.asked, k.returned, k.outcome, k.handed = 1010*ms, 1900*ms, unavailable, 990*ms
 		}, ""},

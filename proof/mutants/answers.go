@@ -42,7 +42,7 @@ var answers = []mutant{
 			"(own or begun)",
 			"(own or begun or ARGV[11] == '')",
 		}},
-		in: inMatrix, tests: forAll, says: "different answers:",
+		in: inMatrix, tests: forAll, kinds: "RunAgain: (worker stopped|partition|requests arrive after)", times: 6, says: "different answers:",
 	},
 	{
 		name: "answer that is not retained",

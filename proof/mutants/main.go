@@ -88,7 +88,7 @@ func run(only, out string, sim bool) error {
 type hunt struct {
 	root, dir string
 	programs  map[string]string // by package: its tests, of the library as it is
-	sound     map[string]bool   // by package, test and kinds: it has passed without any mistake
+	sound     map[string]bool   // by package, test, kinds and times: it has passed without any mistake
 }
 
 // of runs a mutant's checks on the library as it is, unless they have passed already, and
@@ -123,7 +123,7 @@ func (h *hunt) of(m mutant, dir string) (record.Mutant, error) {
 
 // pass returns an error if the mutant's checks fail without any mistake.
 func (h *hunt) pass(m mutant) error {
-	checks := m.in + " " + m.tests + " " + m.kinds
+	checks := fmt.Sprint(m.in, " ", m.tests, " ", m.kinds, m.times)
 	if h.sound[checks] {
 		return nil
 	}
@@ -171,6 +171,9 @@ func (m mutant) check(program string, within time.Duration) (said string, err er
 	cmd := exec.CommandContext(ctx, program, "-test.short", "-test.run", m.tests)
 	cmd.Dir = m.in
 	cmd.Env = append(os.Environ(), record.FolderEnv+"=", "PROOF_KINDS="+m.kinds) // what a mutant does is no result
+	if m.times > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprint("PROOF_TIMES=", m.times))
+	}
 	cmd.WaitDelay = 5 * time.Second
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text

@@ -19,6 +19,7 @@ type mutant struct {
 	edits []edit
 	tests string // of package matrix or checks
 	kinds string // of faults, as PROOF_KINDS; all without it
+	times int    // how often each of these is done, as PROOF_TIMES; once without it
 	in    string // that package
 	says  string // a part of what the failing test says
 }
