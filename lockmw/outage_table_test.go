@@ -43,6 +43,24 @@ func TestTheFirstSecondOfAnOutage(t *testing.T) {
 	}
 }
 
+// The same by a policy that has Retries alone: it waits for them, but for no longer than others.
+func TestTheFirstSecondOfAnOutageWithRetries(t *testing.T) {
+	for kind, o := range outages {
+		t.Run(kind, func(t *testing.T) {
+			wired(t, func(t *testing.T, w *wire, m *redistest.Mini, l *lockmw.Locker) {
+				p := lockmw.Policy{Retries: 3, RetryInterval: 100 * time.Millisecond} // 300 to 600 ms
+				most := 600 * time.Millisecond
+				if o.sure > 0 { // its first command waits for an answer, too
+					most = 1250 * time.Millisecond
+				}
+				mustRelease(t, mustAcquire(t, l, "k", p))
+				o.begin(w, m)
+				wantUnavailable(t, l, p, 300*time.Millisecond, most)
+			})
+		})
+	}
+}
+
 // Whoever waits for a lock that somebody holds when Redis goes away.
 func TestWaitersAreToldOfAnOutage(t *testing.T) {
 	for kind, o := range outages {

@@ -50,7 +50,7 @@ func (o orders) Pay(ctx context.Context, _ *shopv1.PayRequest) (*shopv1.PayReply
 	return &shopv1.PayReply{Text: "paid"}, nil
 }
 
-// charge stands for your work. Under the lock it looks first whether the order is paid already.
+// charge stands for your work. Yours also gets the order's id, and first looks, under the lock, whether that order is paid already.
 func charge(ctx context.Context) error {
 	select {
 	case <-time.After(300 * time.Millisecond):
