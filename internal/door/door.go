@@ -136,7 +136,7 @@ func Release(ctx context.Context, lease *lockmw.Lease) error {
 	return nil
 }
 
-// OddInteger has the Locker's log say, once for each route and value, that the key is made from
+// OddInteger has the Locker's log say, once for each route and placeholder, that the key is made from
 // an integer that has several spellings.
 func OddInteger(ctx context.Context, l *lockmw.Locker, p lockmw.Policy, route, source, name string) {
 	of := ""

@@ -61,7 +61,7 @@ func (v *Visit) isAsSent(parameter string) bool {
 	return err == nil && strings.Contains(u.EscapedPath(), parameter) && !strings.Contains(u.Path, parameter)
 }
 
-// OddInteger has the Locker's log say, once for each route and value, that the key is
+// OddInteger has the Locker's log say, once for each route and placeholder, that the key is
 // made from an integer that has several spellings. Keyfunc calls it.
 func (v *Visit) OddInteger(source, name string) {
 	if v.door == nil || v.door.locker == nil || v.view == nil {
