@@ -202,7 +202,7 @@ func (t table) newKeys(lib string) Goal {
 		}
 		parts = append(parts, p)
 	}
-	return atLeast(1, lib+", a new key for each turn: as often the best rival's turns/s as in brackets", parts...)
+	return atLeast(1, lib+", a new key for each turn: turns/s, as the share that is reached of a multiple of the best rival's (in brackets: the multiple that was asked for, and that measured)", parts...)
 }
 
 func (t table) clientTime() (parts []part) {

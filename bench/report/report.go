@@ -57,11 +57,12 @@ func (r Report) Markdown() []byte {
 const meaning = `All libraries run in one go, in rounds that begin with another library each. Figures are medians of the rounds;
 the spread is the lowest and the highest round. Each measurement has processes, connections and an empty Redis of its own.
 
-- **raw** is SET NX PX and a compare-and-delete script, without any promises: the floor. It polls where others have the lock.
+- **raw** is SET NX PX and a compare-and-delete script, without any promises, over go-redis's pool: the fewest commands, and
+  not the highest speed. It polls where others have the lock.
 - **own keys, 24**: 24 goroutines, each with a key that nobody else asks for, again and again; **new keys**: with another one in each turn, as in a service. **one key, 16**: 16 goroutines that all want the
   same, and do nothing under the lock (empty) or keep it for a millisecond. **4 processes x 16**: in each of four processes 16.
   **a service**: four processes with eight requests at a time, each for one of 10,000 keys, drawn at random, and 5 ms of work.
-- **turn**: a lock is taken and given back; through a middleware, a request. **wait**: from asking to having it; through a middleware,
+- **turn**: a lock is taken and given back; through a middleware, a request. **wait**: from asking to having it, so without the release; through a middleware,
   the whole request. A wait that the end of the window cuts short counts as long as it had lasted.
 - **most / fewest**: turns of one goroutine.
 - **commands** are what the client sends, counted on its connections; **calls** are what scripts call inside Redis. **bytes**
@@ -69,11 +70,13 @@ the spread is the lowest and the highest round. Each measurement has processes, 
   through a middleware, the HTTP or gRPC client's and the server's too. All are per turn. **Redis CPU** is that of the thread that
   carries out commands. **connections** are those of one process to Redis, the most at a time.
 - **delay** is added by a proxy to each round trip, half of it in each direction. A **hand-over** is measured from the beginning
-  of a release to the entry of one who waited for it, in round trips (a PING the same way).
-- **through Gin**: a middleware of this library, and one that is written by hand over another; four requests at a time. The one without
-  a lock shows what the lock adds.
+  of a release to the entry of one who waited for it, divided by the time of a PING over the same proxy. The proxy shares the two
+  cores, so it takes turns of its own, also where it adds no delay: compare with the line "0 ms".
+- **through Gin**: a middleware of this library, and one that is written by hand over another; four requests at a time. **bare ginlock** is
+  Gin without a lock.
 - **best rival**: the one of redislock, redsync and rueidislock with the most turns a second in that scenario; with new keys also redislock
-  and redsync over go-redis's auto-pipelining client, which is experimental there.
+  and redsync over go-redis's auto-pipelining client, which is experimental there. **full duplex** is that client where it sends
+  commands while it still waits for the replies to earlier ones.
 
 `
 
