@@ -278,15 +278,19 @@ func (r *round) judgeKnown(k call, took time.Duration) {
 }
 
 // lastHeard is when ours heard last of Redis before a time in a fault, or when the fault began. Where requests alone are lost,
-// the messages that the witness's releases cause still come, and so Redis is not silent.
+// the messages still come that the witness causes when it releases a lock, or leaves the queue, and so Redis is not silent.
 func (r *round) lastHeard(fault window, before time.Duration) time.Duration {
 	last := fault.from
 	if !r.fault.repliesCome {
 		return last
 	}
 	for _, k := range r.calls {
-		if k.by == byWitness && k.outcome == granted && k.released < before {
-			last = max(last, k.released)
+		over := k.returned
+		if k.outcome == granted {
+			over = k.released
+		}
+		if k.by == byWitness && over < before {
+			last = max(last, over)
 		}
 	}
 	return min(last, fault.to)

@@ -137,12 +137,14 @@ func TestJudgeOfACallWhileMessagesCome(t *testing.T) {
 		fault           string
 		asked, returned time.Duration
 		want            int
+		left            bool // the witness got nothing
 	}{
-		"the last message came a second before":    {"requests swallowed", 1100 * ms, 2950 * ms, 0},
-		"it came long before":                      {"requests swallowed", 1100 * ms, 4000 * ms, 1},
-		"no message comes":                         {"everything swallowed", 1100 * ms, 2950 * ms, 1},
-		"asked before it is known, after messages": {"requests swallowed", 2400 * ms, 3000 * ms, 0},
-		"asked when it is known":                   {"everything swallowed", 2400 * ms, 3000 * ms, 1},
+		"the last message was of one who left":     {"requests swallowed", 1100 * ms, 2950 * ms, 0, true},
+		"the last message came a second before":    {"requests swallowed", 1100 * ms, 2950 * ms, 0, false},
+		"it came long before":                      {"requests swallowed", 1100 * ms, 4000 * ms, 1, false},
+		"no message comes":                         {"everything swallowed", 1100 * ms, 2950 * ms, 1, false},
+		"asked before it is known, after messages": {"requests swallowed", 2400 * ms, 3000 * ms, 0, false},
+		"asked when it is known":                   {"everything swallowed", 2400 * ms, 3000 * ms, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Combination{
@@ -154,6 +156,9 @@ func TestJudgeOfACallWhileMessagesCome(t *testing.T) {
 			r.calls = []call{
 				{id: 1, by: byOurs, keys: []string{"own1"}, wait: 2 * time.Second, asked: tc.asked, returned: tc.returned, outcome: ranOpen},
 				{id: 2, by: byWitness, keys: []string{"own2"}, outcome: granted, asked: 1600 * ms, returned: 1650 * ms, ended: 1700 * ms, released: 1700 * ms},
+			}
+			if tc.left {
+				r.calls[1].outcome, r.calls[1].wait, r.calls[1].returned = notAcquired, 100*ms, 1700*ms
 			}
 			r.judge()
 			if got := len(r.violations); got != tc.want {
