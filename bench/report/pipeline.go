@@ -12,7 +12,7 @@ const pipelineMeaning = `What taking a free lock and giving it back costs Redis,
 the other, on a key each, and every byte it sends is recorded. Those bytes are sent again and again through one connection,
 as fast as Redis takes them, by a program that only compares the replies with the recorded ones. So Redis never waits, and its
 time is what it does for the commands. **%s** is this library as it asks for a lock that it does not expect to be
-free: by a script, without the three plain commands with which it takes one that is. **raw** is as above.
+free: by a script, without the four plain commands with which it takes one that is. **raw** is as above.
 
 `
 
