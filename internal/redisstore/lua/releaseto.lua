@@ -1,7 +1,7 @@
 -- releaseto gives a lock back, and puts a waiter of the same locker, of which
 -- Redis did not know, in its place in the queue. Whoever is first then has the
 -- lock. Asked again it gives the same answer about that waiter, if it has the
--- lock; its full TTL starts anew.
+-- lock and its work is not over; its full TTL starts anew.
 --
 -- Parts    lock, enter, queue (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, lockers, fence, holders (see lock.lua)
@@ -41,7 +41,8 @@ local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
 refuse_while_moving()
 if not own then
   local state = read_state(now, value)
-  if state.holder == waiter and state.last_fence > 0 then
+  local over = type(redis.pcall('ZSCORE', KEYS[5], waiter)) == 'string' -- its work is, and the key cools down: see renew
+  if state.holder == waiter and state.last_fence > 0 and not over then
     extend(now, state, (parse_terms(ARGV[3])))
     return {0, digits(state.last_fence), now_text, first_arrival()}
   end
