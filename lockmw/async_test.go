@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -390,6 +391,55 @@ func TestCloseWaitsForAsyncReleases(t *testing.T) {
 	}
 }
 
+// Redis may not have heard of a release that keeps its key for MinHold and was given up. Close sends it again, with what is left
+// of that time, or says that it could not: otherwise the key would stay taken for its TTL.
+func TestCloseSeesToAReleaseThatStays(t *testing.T) {
+	for name, test := range map[string]struct{ async, back bool }{
+		"not awaited, and Redis is back":      {async: true, back: true},
+		"not awaited, and Redis stays silent": {async: true},
+		"awaited, and Redis is back":          {back: true},
+		"awaited, and Redis stays silent":     {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				client, proxy := proxied(t, s)
+				var log testenv.Journal
+				l := testenv.Open(t, client, log.Option())
+				p := async
+				p.TTL, p.MinHold, p.AsyncRelease = 30*time.Second, 5*time.Second, test.async
+				lease := mustAcquire(t, l, key, p)
+				over := time.Now().Add(p.MinHold)
+				time.Sleep(100 * time.Millisecond)
+				proxy.BlackHole(faultproxy.Both)
+				if err := lease.Release(context.Background()); (err == nil) != test.async {
+					t.Errorf("Release = %v", err)
+				}
+				await.Within(t, 2*time.Second, "the release is given up", func() bool { return log.Count("release failed") == 1 })
+				if test.back {
+					proxy.Cut()
+					proxy.Heal()
+				}
+				err := l.Close(context.Background())
+				if !test.back {
+					if !errors.Is(err, lockmw.ErrUnavailable) {
+						t.Errorf("Close = %v, want ErrUnavailable: the key stays taken for its TTL", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Until(over) - 10*time.Millisecond)
+				if len(keysOf(t, s.Client(t), key)) == 0 {
+					t.Error("the key was free before its MinHold was over")
+				}
+				noKeys(t, s.Client(t), key, time.Second)
+			})
+		})
+	}
+}
+
 // Those who wait have the lock as soon as after a release that is awaited: of the same Locker, and of another one.
 func TestAnAsyncReleaseServesThoseWhoWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
@@ -442,6 +492,18 @@ func TestAnAsyncReleaseServesThoseWhoWait(t *testing.T) {
 	})
 }
 
+// holdUp has the next script come to Redis later by wait, and returns a channel that is closed when that time begins.
+func holdUp(p *faultproxy.Proxy, wait time.Duration) <-chan struct{} {
+	comes, came := make(chan struct{}), new(atomic.Bool)
+	p.Between(faultproxy.Match("EVALSHA"), func(_, _ []byte) {
+		if !came.Swap(true) {
+			close(comes)
+			time.Sleep(wait)
+		}
+	})
+	return comes
+}
+
 // A release waits for a renewal that is in flight, in the background: carried out later, that would keep the key for a TTL and
 // not for its MinHold. Later calls for the key come behind the release all the same.
 func TestAnAsyncReleaseComesBehindARenewal(t *testing.T) {
@@ -452,9 +514,7 @@ func TestAnAsyncReleaseComesBehindARenewal(t *testing.T) {
 		p := async
 		p.TTL, p.MinHold = 30*time.Second, 12*time.Second
 		lease := mustAcquire(t, l, key, p)
-		sent := proxy.Commands()["EVALSHA"]
-		proxy.Delay(faultproxy.ToServer, 100*time.Millisecond)
-		await.Within(t, 15*time.Second, "a renewal is on its way", func() bool { return proxy.Commands()["EVALSHA"] > sent })
+		await.ReceiveWithin(t, p.MinHold, "a renewal is on its way", holdUp(proxy, 100*time.Millisecond))
 		began := time.Now()
 		mustRelease(t, lease)
 		if took := time.Since(began); took > 0 {
@@ -472,6 +532,46 @@ func TestAnAsyncReleaseComesBehindARenewal(t *testing.T) {
 			t.Errorf("the key is there for %v more, want at most %v", left, p.MinHold)
 		}
 	})
+}
+
+// The tries of a release that waits for a renewal have their time from when the first is sent. Counted from the call, the first one had
+// none left behind a renewal of half a second, and behind one of nearly a second none could be answered.
+func TestAnAsyncReleaseBehindASlowRenewalHasItsTime(t *testing.T) {
+	for _, slow := range []time.Duration{500 * time.Millisecond, 940 * time.Millisecond} {
+		t.Run(slow.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				client, proxy := proxied(t, s)
+				var log testenv.Journal
+				l, other := testenv.Open(t, client, log.Option()), testenv.Open(t, s.Client(t))
+				p := async
+				p.TTL, p.MinHold = 30*time.Second, 20*time.Second
+				teaches := mustAcquire(t, other, key+"other", p)
+				time.Sleep(p.TTL / 2) // it is renewed
+				mustRelease(t, teaches)
+
+				lease := mustAcquire(t, l, key, p)
+				await.ReceiveWithin(t, p.TTL/2, "a renewal is on its way", holdUp(proxy, slow))
+				sent := proxy.Commands()["EVALSHA"]
+				proxy.Delay(faultproxy.Both, 30*time.Millisecond)
+				mustRelease(t, lease)
+				time.Sleep(slow - 10*time.Millisecond)
+				if n := proxy.Commands()["EVALSHA"] - sent; n != 0 {
+					t.Error("the release has overtaken the renewal")
+				}
+				time.Sleep(2 * time.Second)
+				if n := proxy.Commands()["EVALSHA"] - sent; n != 2 {
+					t.Errorf("%d commands, want the renewal and one release", n)
+				}
+				if n := log.Count("release failed"); n > 0 {
+					t.Errorf("the release is told as failed, though Redis answers: %s", log.Text())
+				}
+				if left := s.Client(t).PTTL(context.Background(), "lock:{"+key+"}").Val(); left <= 0 || left > p.MinHold {
+					t.Errorf("the key is there for %v more, want at most %v", left, p.MinHold)
+				}
+			})
+		})
+	}
 }
 
 // Some releases are confirmed whatever the policy says: while the Locker is closed, of a quorum, and of a leader.

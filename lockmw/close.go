@@ -18,9 +18,10 @@ import (
 // does not wait for leases that were lost. After five seconds the log says once what is
 // still held.
 //
-// The error is nil when nothing is left in Redis, also if ctx has ended meanwhile.
-// Otherwise it says how many leases could not be released, and how many calls that had
-// given up may have left something. Such locks end by their TTL.
+// The error is nil when nothing is left in Redis but keys that stay taken for their MinHold,
+// also if ctx has ended meanwhile. Otherwise it says how many leases could not be released, and
+// how many calls that had given up may have left something. Such locks end by their TTL, or by
+// their MinHold if that is longer.
 //
 // When Close returns, no goroutine or connection of the Locker is left (go-redis may take a
 // second more to notice, where a server was down). Close returns within two or three

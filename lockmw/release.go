@@ -196,6 +196,7 @@ func (t *tenure) giveBackAsync(l *Lease, called time.Time) bool {
 		a.announced = t.locker.store.Announce(t.ref.Key)
 		go func() {
 			<-landed
+			a.beginNow()
 			a.post()
 		}()
 		return true
@@ -210,6 +211,14 @@ type asyncGivingBack struct {
 	lease     *Lease
 	ledger    *ledger // counts it
 	announced func()  // ends the announcement to the store; nil: there was none
+}
+
+// beginNow has the first try count from now, since it could not be sent sooner, and gives it the time that a try has.
+func (a *asyncGivingBack) beginNow() {
+	a.sent = time.Now()
+	if least := a.sent.Add(releaseTimeout); a.deadline.Before(least) {
+		a.deadline = least
+	}
 }
 
 // post sends the first try, and does not wait for what comes of it.

@@ -94,7 +94,8 @@ func New(s store.Store, log *slog.Logger) *Janitor {
 // any more, so that one definite answer is enough. After Stop it does nothing.
 func (j *Janitor) Add(ref store.Ref, certain bool) { j.AddAt(time.Time{}, ref, certain) }
 
-// AddAt has ref removed as Add does, but not before a moment.
+// AddAt has ref removed as Add does, but not before a moment. Stop does not wait for that: it has what the token
+// has given back at once, so that the key stays taken until then, and no longer.
 func (j *Janitor) AddAt(notBefore time.Time, ref store.Ref, certain bool) {
 	at := time.Now()
 	if notBefore.After(at) {
@@ -119,6 +120,9 @@ func (j *Janitor) add(it *leftover) bool {
 		first := !j.full
 		j.full = true
 		return !first
+	}
+	if j.ending {
+		it.due = time.Now() // see Stop
 	}
 	heap.Push(&j.waiting, it)
 	j.dispatch()
@@ -181,8 +185,9 @@ func (j *Janitor) tick() {
 // remove carries out one batch, and puts back what has to be done again.
 func (j *Janitor) remove(batch []*leftover) {
 	asks := make([]store.Removal, len(batch))
+	sent := time.Now()
 	for i, it := range batch {
-		asks[i].Ref = it.ref
+		asks[i].Ref, asks[i].Stay = it.ref, max(it.from.Sub(sent), 0)
 	}
 	ctx, cancel := context.WithTimeout(j.ctx, batchTimeout)
 	j.store.Remove(ctx, asks)
@@ -274,11 +279,19 @@ func (j *Janitor) note(batch []store.Removal, at time.Time) {
 // Stop waits until everything is removed or given up, or ctx ends. Then it waits for
 // the end of the janitor's goroutines, which takes a second more at most. It returns
 // how many tokens could not be removed: what they left ends by its TTL.
+//
+// What is not due yet it has given back now, with what is left of its time. Nobody knows whether
+// the store was told of that: if it was not, the key would stay taken for a TTL.
 func (j *Janitor) Stop(ctx context.Context) (left int) {
 	idle := make(chan struct{})
 	j.mu.Lock()
 	at := time.Now()
-	j.waiting.remove(func(it *leftover) bool { return it.from.After(at) }) // a lock that is kept for its MinHold ends by its TTL
+	for _, it := range j.waiting {
+		if it.from.After(at) {
+			it.due = at
+		}
+	}
+	heap.Init(&j.waiting)
 	j.ending, j.left, j.idle = true, 0, idle
 	j.dispatch()
 	j.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,10 +31,11 @@ type remote struct {
 	batches int
 	tokens  int                    // in all batches together
 	removed map[string][]time.Time // by token, when
+	stays   map[string]time.Duration
 }
 
 func newRemote() *remote {
-	return &remote{distance: 40 * time.Millisecond, removed: make(map[string][]time.Time)}
+	return &remote{distance: 40 * time.Millisecond, removed: make(map[string][]time.Time), stays: make(map[string]time.Duration)}
 }
 
 // Remove implements store.Store.
@@ -53,6 +55,7 @@ func (s *remote) Remove(_ context.Context, batch []store.Removal) {
 			continue
 		}
 		s.removed[batch[i].Token] = append(s.removed[batch[i].Token], time.Now())
+		s.stays[batch[i].Token] = batch[i].Stay
 	}
 }
 
@@ -381,15 +384,42 @@ func (hanging) Remove(ctx context.Context, batch []store.Removal) {
 	}
 }
 
-// What is due later ends by its TTL: Stop does not wait for it.
-func TestStopDoesNotWaitForWhatIsDueLater(t *testing.T) {
+// What is due later is given back at the end, so that the key stays taken until then and no longer. Stop does not wait for that
+// moment.
+func TestStopGivesBackWhatIsDueLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := janitor.New(newRemote(), silence())
-		j.AddAt(time.Now().Add(time.Hour), store.Ref{Key: "k", Token: "t"}, true)
+		s := newRemote()
+		j := janitor.New(s, silence())
+		add := func(token string, in time.Duration) {
+			j.AddAt(time.Now().Add(in), store.Ref{Key: "k", Token: token, TTL: time.Minute}, true)
+		}
+		add("due", 5*time.Minute)
+		add("early", time.Hour)
+		time.Sleep(5*time.Minute - time.Second)
+		if _, _, removed := s.look(); removed > 0 {
+			t.Errorf("%d tokens were removed before they were due", removed)
+		}
+		time.Sleep(5 * time.Minute)
+		time.AfterFunc(s.distance/2, func() { add("late", time.Hour) }) // while Stop is under way
 		began := time.Now()
 		stop(t, j, 0)
-		if took := time.Since(began); took > 0 {
+		if took := time.Since(began); took > time.Second {
 			t.Errorf("Stop took %v", took)
 		}
+		want := map[string]time.Duration{"due": 0, "early": 50*time.Minute + time.Second, "late": time.Hour}
+		if !maps.Equal(s.stays, want) {
+			t.Errorf("removed, and how long their keys stay taken: %v, want %v", s.stays, want)
+		}
+	})
+}
+
+// What is due later and cannot be given back is counted as all that is left.
+func TestStopCountsWhatIsDueLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.goAway(true)
+		j := janitor.New(s, silence())
+		j.AddAt(time.Now().Add(time.Hour), store.Ref{Key: "k", Token: "t", TTL: time.Minute}, true)
+		stop(t, j, 1)
 	})
 }

@@ -26,33 +26,46 @@ func (n lateNode) Acquire(ctx context.Context, r store.Request) (store.Answer, e
 	return n.Store.Acquire(ctx, r)
 }
 
+// inMemory returns a quorum of three nodes without sockets, whose first one is behind what wrap returns.
+func inMemory(t *testing.T, wrap func(first store.Store) store.Store) (*quorum.Store, []*redistest.Mini) {
+	t.Helper()
+	var nodes []quorum.Node
+	var minis []*redistest.Mini
+	for i := range 3 {
+		m := redistest.InMemory(t)
+		minis = append(minis, m)
+		s, err := redisstore.New(m.Client(t), "lock", "node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := quorum.Node{Name: s.Addr(), Store: s}
+		if i == 0 {
+			n.Store = wrap(s)
+		}
+		nodes = append(nodes, n)
+	}
+	return quorum.New(nodes, slog.New(slog.DiscardHandler)), minis
+}
+
+// granted takes the lock k for a minute.
+func granted(t *testing.T, s *quorum.Store) store.Ref {
+	t.Helper()
+	ref := store.Ref{Key: "k", Token: s.NewToken(""), TTL: time.Minute}
+	if a, err := s.Acquire(t.Context(), store.Request{Ref: ref}); err != nil || !a.Granted {
+		t.Fatalf("Acquire = %+v, %v, want a grant", a, err)
+	}
+	return ref
+}
+
 // A release may reach a node before the attempt that it ends, and finds nothing there.
 // What the attempt then takes is given back, whenever it comes within a second.
 func TestAReleaseThatOvertakesAnAttempt(t *testing.T) {
 	for _, late := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond} {
 		t.Run(late.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var nodes []quorum.Node
-				var minis []*redistest.Mini
-				for i := range 3 {
-					m := redistest.InMemory(t)
-					minis = append(minis, m)
-					s, err := redisstore.New(m.Client(t), "lock", "node")
-					if err != nil {
-						t.Fatal(err)
-					}
-					n := quorum.Node{Name: s.Addr(), Store: s}
-					if i == 0 {
-						n.Store = lateNode{s, late}
-					}
-					nodes = append(nodes, n)
-				}
-				s := quorum.New(nodes, slog.New(slog.DiscardHandler))
+				s, minis := inMemory(t, func(first store.Store) store.Store { return lateNode{first, late} })
 				defer s.Close()
-				ref := store.Ref{Key: "k", Token: s.NewToken(""), TTL: time.Minute}
-				if a, err := s.Acquire(t.Context(), store.Request{Ref: ref}); err != nil || !a.Granted {
-					t.Fatalf("Acquire = %+v, %v, want a grant", a, err)
-				}
+				ref := granted(t, s)
 				if did, _, err := s.Release(t.Context(), store.Give{Ref: ref}); err != nil || did != store.Freed {
 					t.Fatalf("Release = %v, %v, want Freed", did, err)
 				}

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/lockmw/kit/internal/store"
 )
@@ -32,7 +33,7 @@ func (t *tally[T]) leaveToJanitors(asks []store.Removal) {
 			continue
 		}
 		for _, f := range t.items[i].failed {
-			t.store.janitors[f.node].Add(asks[i].Ref, false)
+			t.store.janitors[f.node].AddAt(time.Now().Add(asks[i].Stay), asks[i].Ref, false)
 		}
 	}
 }

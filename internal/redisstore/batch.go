@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -36,7 +37,7 @@ func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	commands := make([]command, len(batch))
 	for i := range batch {
-		s.removal(&commands[i], batch[i].Ref)
+		s.removal(&commands[i], batch[i])
 	}
 	s.batch(ctx, commands, false, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
 		if err == nil {
@@ -49,11 +50,15 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 }
 
 // removal makes c give back what r's token has, and its place in the queue.
-func (s *Store) removal(c *command, r store.Ref) {
-	c.token, c.terms = r.Token, terms(r)
-	s.onLock(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r), &c.terms)
-	c.onekey = oneKeyOf(r, "release", 0)
-	c.entry = entry(r)
+func (s *Store) removal(c *command, r store.Removal) {
+	c.token, c.terms = r.Token, terms(r.Ref)
+	s.onLock(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r.Ref), &c.terms)
+	ms := millis(max(r.Stay, 0))
+	if ms > 0 {
+		c.args = append(c.args, strconv.FormatInt(ms, 10))
+	}
+	c.onekey = oneKeyOf(r.Ref, "release", ms)
+	c.entry = entry(r.Ref)
 }
 
 // An eachFunc is told what came of the command with index i, once.

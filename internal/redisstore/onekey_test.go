@@ -112,8 +112,12 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 		}
 		q.refused(other, store.Last)
 		p.renew(r, true)
-		if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 3 * time.Second}); did != store.Freed || err != nil {
+		if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 20 * time.Second}); did != store.Freed || err != nil {
 			t.Errorf("Release that stays = %v, %v, want %v", did, err, store.Freed)
+		}
+		stays := []store.Removal{{Ref: r, Stay: 3 * time.Second}}
+		if p.Remove(t.Context(), stays); stays[0].Err != nil {
+			t.Errorf("Remove that stays: %v", stays[0].Err)
 		}
 		q.refused(other, store.Try)
 		await.Until(t, "the lock ends", func() bool { return q.ask(other, store.Try).Granted })

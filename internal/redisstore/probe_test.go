@@ -96,7 +96,7 @@ func (p *probe) refused(r store.Ref, join store.Join) store.Answer {
 func (p *probe) giveBack(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
 	if leave {
 		c := p.command()
-		p.removal(c, r)
+		p.removal(c, store.Removal{Ref: r})
 		reply, err := p.send(ctx, deadline(ctx), r.Key, c, nil)
 		if err != nil {
 			return store.NotHeld, err

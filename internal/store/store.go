@@ -206,10 +206,12 @@ type Renewal struct {
 }
 
 // A Removal asks to take one token out of everything: what it has is given back, and it leaves
-// the queue. Remove fills in Err: nil means that the token has nothing there any more.
+// the queue. Remove fills in Err: nil means that the token has nothing there any more, but a
+// key that stays taken.
 type Removal struct {
 	Ref
-	Err error
+	Stay time.Duration // as that of a Give: if the token has the key, that stays taken for so long
+	Err  error
 }
 
 // A Give says how a token gives back what it has. Stay, Next and Ticket exclude each other, and so do Ticket and Record.
