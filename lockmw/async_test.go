@@ -479,13 +479,13 @@ func TestAnAsyncReleaseComesBehindARenewal(t *testing.T) {
 // answered all the same, within its own second and over other connections: it is not told that Redis does not answer. Who may wait does.
 func TestWhoAsksWhileAReleaseIsHeldUpIsAnswered(t *testing.T) {
 	ctx := context.Background()
-	const aSecond, long = 1250 * time.Millisecond, 5 * time.Second
+	const usual, long = 1250 * time.Millisecond, 5 * time.Second
 	for name, c := range map[string]struct {
 		want   error
 		within time.Duration
 		ask    func(l *lockmw.Locker, key, work string) error
 	}{
-		"Acquire": {lockmw.ErrNotAcquired, aSecond, func(l *lockmw.Locker, key, _ string) error {
+		"Acquire": {lockmw.ErrNotAcquired, usual, func(l *lockmw.Locker, key, _ string) error {
 			_, _, err := l.Acquire(ctx, key, lockmw.Policy{})
 			return err
 		}},
@@ -493,16 +493,16 @@ func TestWhoAsksWhileAReleaseIsHeldUpIsAnswered(t *testing.T) {
 			_, _, err := l.Acquire(ctx, key, lockmw.Policy{Wait: long}) // which it gets when the key has cooled down
 			return err
 		}},
-		"AcquireAll": {lockmw.ErrNotAcquired, aSecond, func(l *lockmw.Locker, key, _ string) error {
+		"AcquireAll": {lockmw.ErrNotAcquired, usual, func(l *lockmw.Locker, key, _ string) error {
 			_, err := acquireAll(l, []string{key, key + "other"}, lockmw.Policy{})
 			return err
 		}},
-		"ForceRelease": {nil, aSecond, func(l *lockmw.Locker, key, _ string) error { return l.ForceRelease(ctx, key) }},
-		"Inspect": {nil, aSecond, func(l *lockmw.Locker, key, _ string) error {
+		"ForceRelease": {nil, usual, func(l *lockmw.Locker, key, _ string) error { return l.ForceRelease(ctx, key) }},
+		"Inspect": {nil, usual, func(l *lockmw.Locker, key, _ string) error {
 			_, err := l.Inspect(ctx, key)
 			return err
 		}},
-		"Resolve": {lockmw.ErrNotAcquired, aSecond, func(l *lockmw.Locker, key, work string) error {
+		"Resolve": {lockmw.ErrNotAcquired, usual, func(l *lockmw.Locker, key, work string) error {
 			return l.Resolve(ctx, key, work, lockmw.Again) // which is refused while the key is taken
 		}},
 	} {
