@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
@@ -568,6 +569,61 @@ func TestAnAsyncReleaseBehindASlowRenewalHasItsTime(t *testing.T) {
 				}
 				if left := s.Client(t).PTTL(context.Background(), "lock:{"+key+"}").Val(); left <= 0 || left > p.MinHold {
 					t.Errorf("the key is there for %v more, want at most %v", left, p.MinHold)
+				}
+			})
+		})
+	}
+}
+
+// A release that is not awaited comes behind a renewal, which has a second where its connection hangs. Whoever asks meanwhile is
+// answered all the same, within its own second and over other connections: it is not told that Redis does not answer. Who may wait does.
+func TestWhoAsksWhileAReleaseIsHeldUpIsAnswered(t *testing.T) {
+	ctx := context.Background()
+	const usual, long = 1250 * time.Millisecond, 5 * time.Second
+	for name, c := range map[string]struct {
+		want   error
+		within time.Duration
+		ask    func(l *lockmw.Locker, key, work string) error
+	}{
+		"Acquire": {lockmw.ErrNotAcquired, usual, func(l *lockmw.Locker, key, _ string) error {
+			_, _, err := l.Acquire(ctx, key, lockmw.Policy{})
+			return err
+		}},
+		"Acquire, with a Wait": {nil, long, func(l *lockmw.Locker, key, _ string) error {
+			_, _, err := l.Acquire(ctx, key, lockmw.Policy{Wait: long}) // which it gets when the key has cooled down
+			return err
+		}},
+		"AcquireAll": {lockmw.ErrNotAcquired, usual, func(l *lockmw.Locker, key, _ string) error {
+			_, err := acquireAll(l, []string{key, key + "other"}, lockmw.Policy{})
+			return err
+		}},
+		"ForceRelease": {nil, usual, func(l *lockmw.Locker, key, _ string) error { return l.ForceRelease(ctx, key) }},
+		"Inspect": {nil, usual, func(l *lockmw.Locker, key, _ string) error {
+			_, err := l.Inspect(ctx, key)
+			return err
+		}},
+		"Resolve": {lockmw.ErrNotAcquired, usual, func(l *lockmw.Locker, key, work string) error {
+			return l.Resolve(ctx, key, work, lockmw.Again) // which is refused while the key is taken
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				client, proxy := proxied(t, s)
+				l := testenv.Open(t, client)
+				panics(t, l, key, uncertain)
+				work := wantUncertain(t, l, key, uncertain)
+				p := async
+				p.TTL, p.MinHold = 30*time.Second, 12*time.Second
+				lease := mustAcquire(t, l, key, p)
+				proxy.Delay(faultproxy.ToServer, 20*time.Millisecond)
+				proxy.DropReplies(1, faultproxy.MatchScript(redisstore.Scripts()["renew"]), faultproxy.KeepOpen())
+				await.Within(t, 15*time.Second, "a renewal that gets no reply", func() bool { return proxy.Dropped() > 0 })
+				mustRelease(t, lease)
+				began := time.Now()
+				err := c.ask(l, key, work)
+				if took := time.Since(began); !errors.Is(err, c.want) || errors.Is(err, lockmw.ErrUnavailable) || took > c.within {
+					t.Errorf("%v after %v, want %v within %v", err, took, c.want, c.within)
 				}
 			})
 		})

@@ -17,6 +17,10 @@ import (
 // client's own defaults (5 s, four tries) outlast most leases.
 const opTimeout = time.Second
 
+// leastTimeout is what a command has left, of opTimeout, that has waited for releases (settleBy). It is time for a new
+// connection to a server far away, since the one in hand may be what hangs.
+const leastTimeout = opTimeout / 4
+
 // pipelineConns is the size of the pool for go-redis's pipelines, which confirmed takes: one for each
 // acquire under way.
 const pipelineConns = 256

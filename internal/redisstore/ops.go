@@ -22,7 +22,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	}
 	began := time.Now()
 	until := timeToSend(notAfter(r.Until, began), began)
-	if s.settle(ctx, r.Key, until) {
+	if s.settle(ctx, r.Key, settleBy(until, began)) {
 		began = time.Now()
 		until = timeToSend(until, began)
 	}
@@ -87,6 +87,26 @@ func timeToSend(until, now time.Time) time.Time {
 		return least
 	}
 	return until
+}
+
+// settleBy returns until when a command waits for releases of its lock, which is asked for now and has time until then.
+//
+// A release may take up all of that: one that was announced comes behind a renewal, which has a second where its connection
+// hangs. A command that had waited for so long would be sent with a millisecond left. It would overtake the release all the same, only that
+// nobody heard the answer: its caller would be told that Redis does not answer, though it does over other connections.
+// So a command keeps a third of its time for itself, or leastTimeout if that is less.
+//
+// It keeps no more: nothing is to overtake a release that may yet come. Whoever does finds the lock taken, and is refused
+// if it may not wait. One that may is put into the queue, and with each later command waits anew for what is not over.
+func settleBy(until, now time.Time) time.Time {
+	return until.Add(-min(until.Sub(now)/3, leastTimeout))
+}
+
+// afterReleases waits for the releases of the lock called name, for a command that ctx bounds. It returns how long that has then.
+func (s *Store) afterReleases(ctx context.Context, name string) (until time.Time) {
+	until = deadline(ctx)
+	s.settle(ctx, name, settleBy(until, time.Now()))
+	return timeToSend(until, time.Now())
 }
 
 // ambiguousIfTaken describes err, which came of acquire.lua. If the four commands of set.go
@@ -203,8 +223,9 @@ func (s *Store) AcquireAll(
 	c.script, c.args = allScript, args
 	now := time.Now()
 	until = timeToSend(notAfter(until, now), now)
+	by := settleBy(until, now) // for all of them together
 	for _, r := range refs {
-		s.settle(ctx, r.Key, until)
+		s.settle(ctx, r.Key, by)
 	}
 	reply, err := s.send(ctx, timeToSend(until, time.Now()), refs[0].Key, c, func(reply any, err error) {
 		var granted []int64
@@ -226,24 +247,22 @@ func (s *Store) Instance() string { return instanceOf(s.locker) }
 
 // ForceRelease implements store.Store.
 func (s *Store) ForceRelease(ctx context.Context, key string, by store.Intervention) error {
-	until := deadline(ctx)
-	s.settle(ctx, key, until)
+	until := s.afterReleases(ctx, key)
 	c := s.command()
 	s.onLock(c, key, forceScript, &s.channels)
 	if by != (store.Intervention{}) {
 		c.args = append(c.args, escape(by.Author)+" "+escape(by.Reason))
 	}
-	_, err := s.send(ctx, timeToSend(until, time.Now()), key, c, nil)
+	_, err := s.send(ctx, until, key, c, nil)
 	return err
 }
 
 // Inspect implements store.Store.
 func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
-	until := deadline(ctx)
-	s.settle(ctx, key, until)
+	until := s.afterReleases(ctx, key)
 	c := s.command()
 	s.onRecord(c, key, inspectScript)
-	reply, err := s.send(ctx, timeToSend(until, time.Now()), key, c, nil)
+	reply, err := s.send(ctx, until, key, c, nil)
 	if err != nil {
 		return store.Info{}, err
 	}

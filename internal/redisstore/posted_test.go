@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,61 @@ func TestWhatIsAskedAfterAReleaseIsPosted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whatever is asked about a lock waits for a release that was announced, and has time left to be answered when that is not over
+// by then. It waits for no less than that: nothing overtakes a release that may yet come.
+func TestWhoWaitsForAReleaseHasTimeLeftToAsk(t *testing.T) {
+	for has, waits := range map[time.Duration]time.Duration{
+		opTimeout:              750 * time.Millisecond,
+		750 * time.Millisecond: 500 * time.Millisecond,
+		300 * time.Millisecond: 200 * time.Millisecond,
+	} {
+		for name, ask := range map[string]func(ctx context.Context, p *probe, until time.Time) (wanted bool, err error){
+			"Acquire": func(ctx context.Context, p *probe, until time.Time) (bool, error) {
+				a, err := p.Acquire(ctx, store.Request{Ref: p.ref(time.Minute), Join: store.Try, Until: until})
+				return !a.Granted, err
+			},
+			"AcquireAll": func(ctx context.Context, p *probe, until time.Time) (bool, error) {
+				refs := []store.Ref{p.ref(time.Minute), p.ref(time.Minute), p.ref(time.Minute)}
+				refs[0].Key, refs[2].Key = "j", "l"
+				fences, err := p.AcquireAll(ctx, refs, until, nil)
+				return fences == nil, err
+			},
+			"ForceRelease": func(ctx context.Context, p *probe, _ time.Time) (bool, error) {
+				return true, p.ForceRelease(ctx, "k", store.Intervention{})
+			},
+			"Inspect": func(ctx context.Context, p *probe, _ time.Time) (bool, error) {
+				info, err := p.Inspect(ctx, "k")
+				return len(info.Holders) == 1, err
+			},
+			"Resolve": func(ctx context.Context, p *probe, _ time.Time) (bool, error) {
+				did, err := p.Resolve(ctx, "k", store.Record{Work: 1, Undone: true})
+				return did == store.NoSuchWork, err
+			},
+		} {
+			t.Run(fmt.Sprintf("%s in %v", name, has), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					proxy := faultproxy.InMemory(redistest.InMemory(t).DialInMemory)
+					t.Cleanup(func() { _ = proxy.Close() })
+					p := open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }), "ns")
+					p.take()
+					for _, key := range []string{"j", "k", "l"} { // AcquireAll asks for all three, and waits once
+						t.Cleanup(p.Announce(key))
+					}
+					const away = 20 * time.Millisecond // and a script that the server does not know goes there twice
+					proxy.Delay(faultproxy.ToServer, away)
+					began := time.Now()
+					ctx, cancel := context.WithDeadline(t.Context(), began.Add(has))
+					defer cancel()
+					wanted, err := ask(ctx, p, began.Add(has))
+					if took := time.Since(began); !wanted || err != nil || took < waits+away || took > waits+2*away {
+						t.Errorf("as wanted: %v, %v after %v, want an answer %v to %v after %v", wanted, err, took, away, 2*away, waits)
+					}
+				})
+			})
+		}
+	}
 }
 
 // A spent context panics when it is asked for one thing.

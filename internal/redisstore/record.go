@@ -75,11 +75,10 @@ func recordArgs(r *store.Record) []any {
 
 // Resolve implements store.Store.
 func (s *Store) Resolve(ctx context.Context, key string, r store.Record) (store.Resolved, error) {
-	until := deadline(ctx)
-	s.settle(ctx, key, until)
+	until := s.afterReleases(ctx, key)
 	c := s.command()
 	s.onRecord(c, key, resolveScript, recordArgs(&r)...)
-	reply, err := s.send(ctx, timeToSend(until, time.Now()), key, c, nil)
+	reply, err := s.send(ctx, until, key, c, nil)
 	if err != nil {
 		return store.NoSuchWork, err
 	}
