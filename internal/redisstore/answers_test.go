@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,12 +96,12 @@ func TestAnswersHealthWhereLessIsTold(t *testing.T) {
 	answers(t, client, "kit", 2)
 	untold := "cannot tell whether answers survive a restart of the server, and how full its memory is (INFO: it does not say)"
 	p.wantHealth("INFO says nothing", []string{"kept here: 2, of"}, []string{untold})
-	scans := 0
+	var scans atomic.Int32
 	m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
 		if cmd != "SCAN" {
 			return false
 		}
-		if scans++; scans == 2 {
+		if scans.Add(1) == 2 {
 			c.Close()
 			return true
 		}
@@ -110,7 +111,7 @@ func TestAnswersHealthWhereLessIsTold(t *testing.T) {
 		return true
 	})
 	p.wantHealth("SCAN breaks off", []string{"kept here: at least 1, of 1.0 KiB in all"}, []string{untold})
-	scans = 1
+	scans.Store(1)
 	p.wantHealth("SCAN breaks off at once", nil, []string{"cannot tell whether answers are kept here: "})
 }
 
