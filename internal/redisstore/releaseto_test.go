@@ -14,11 +14,11 @@ import (
 // The part of the random histories that is about offers, see store.Give.
 
 // releaseTo gives back what c holds alone, and next the place of one who came so
-// long ago.
-func (m *model) releaseTo(c, next *claim, place store.Place) (t turn) {
+// long ago. over says that Redis has noted that next's work is.
+func (m *model) releaseTo(c, next *claim, place store.Place, over bool) (t turn) {
 	if m.holder != c.Token {
 		m.forget()
-		if m.holder == next.Token && m.set == "" { // else its fence is not known, and it asks for itself
+		if m.holder == next.Token && m.set == "" && !over { // else its fence is not known, and it asks for itself, or it has ended
 			m.extend(next, next.TTL, m.fence)
 			t.granted = true
 		}
@@ -100,7 +100,8 @@ func (h *history) releaseTo(c *claim) {
 		h.release(c, false, 0)
 		return
 	}
-	want := h.model.releaseTo(c, next, place)
+	over := h.client.ZScore(context.Background(), next.member.keys("k")[keyCount-1], next.Token).Err() == nil
+	want := h.model.releaseTo(c, next, place, over)
 	did, got, err := c.member.releaseTo(context.Background(), c.Ref, next.Ref, place)
 	h.notef("%s passes on to %s (%+v): %v, granted %v, fence %d", h.name(c), h.name(next), place, did, got.Granted, got.Fence)
 	if err != nil {
