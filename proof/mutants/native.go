@@ -200,7 +200,7 @@ var native = []mutant{
 		what: "whoever asks for a key does not wait for the release before it, which may arrive later",
 		edits: []edit{{
 			"internal/redisstore/ops.go",
-			"	if s.settle(ctx, r.Key, until) {\n		began = time.Now()\n		until = timeToSend(until, began)\n	}\n",
+			"	if s.settle(ctx, r.Key, settleBy(until, began)) {\n		began = time.Now()\n		until = timeToSend(until, began)\n	}\n",
 			"",
 		}},
 		in: inChecks, tests: "TestReleasesThatNobodyAwaits/the_next_one", says: "its own process has the lock still",
