@@ -395,50 +395,78 @@ func TestCloseWaitsForAsyncReleases(t *testing.T) {
 // Redis may not have heard of a release that keeps its key for MinHold and was given up. Close sends it again, with what is left
 // of that time, or says that it could not: otherwise the key would stay taken for its TTL.
 func TestCloseSeesToAReleaseThatStays(t *testing.T) {
+	forms := map[string]func(p *lockmw.Policy) (keys int){
+		"a mutex":      func(*lockmw.Policy) int { return 1 },
+		"a reader":     func(p *lockmw.Policy) int { p.Mode = lockmw.Shared; return 1 },
+		"a permit":     func(p *lockmw.Policy) int { p.Permits = 2; return 1 },
+		"several keys": func(*lockmw.Policy) int { return 3 },
+	}
 	for name, test := range map[string]struct{ async, back bool }{
 		"not awaited, and Redis is back":      {async: true, back: true},
 		"not awaited, and Redis stays silent": {async: true},
 		"awaited, and Redis is back":          {back: true},
 		"awaited, and Redis stays silent":     {},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, s *redistest.Mini) {
-				key := redistest.Prefix(t)
-				client, proxy := proxied(t, s)
-				var log testenv.Journal
-				l := testenv.Open(t, client, log.Option())
-				p := async
-				p.TTL, p.MinHold, p.AsyncRelease = 30*time.Second, 5*time.Second, test.async
-				lease := mustAcquire(t, l, key, p)
-				over := time.Now().Add(p.MinHold)
-				time.Sleep(100 * time.Millisecond)
-				proxy.BlackHole(faultproxy.Both)
-				if err := lease.Release(context.Background()); (err == nil) != test.async {
-					t.Errorf("Release = %v", err)
-				}
-				await.Within(t, 2*time.Second, "the release is given up", func() bool { return log.Count("release failed") == 1 })
-				if test.back {
-					proxy.Cut()
-					proxy.Heal()
-				}
-				err := l.Close(context.Background())
-				if !test.back {
-					if !errors.Is(err, lockmw.ErrUnavailable) {
-						t.Errorf("Close = %v, want ErrUnavailable: the key stays taken for its TTL", err)
-					}
-					return
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Until(over) - 10*time.Millisecond)
-				if len(keysOf(t, s.Client(t), key)) == 0 {
-					t.Error("the key was free before its MinHold was over")
-				}
-				noKeys(t, s.Client(t), key, time.Second)
+		for form, of := range forms {
+			t.Run(form+" "+name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, s *redistest.Mini) {
+					p := async
+					p.TTL, p.MinHold, p.AsyncRelease = 30*time.Second, 5*time.Second, test.async
+					closesAfterALostStay(t, s, p, of(&p), test.back)
+				})
 			})
-		})
+		}
 	}
+}
+
+// closesAfterALostStay has the release of a lock, or of several, be lost that keeps their keys for the policy's MinHold, and
+// Close called before that is over. Redis is back by then, or not.
+func closesAfterALostStay(t *testing.T, s *redistest.Mini, p lockmw.Policy, keys int, back bool) {
+	t.Helper()
+	ctx, prefix := context.Background(), redistest.Prefix(t)
+	client, proxy := proxied(t, s)
+	var log testenv.Journal
+	l := testenv.Open(t, client, log.Option())
+	var names []string
+	for i := range keys {
+		names = append(names, fmt.Sprint(prefix, i))
+	}
+	_, lease, err := l.AcquireAll(ctx, names, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := time.Now().Add(p.MinHold)
+	time.Sleep(100 * time.Millisecond)
+	proxy.BlackHole(faultproxy.Both)
+	if err := lease.Release(ctx); (err == nil) != p.AsyncRelease {
+		t.Errorf("Release = %v", err)
+	}
+	await.Within(t, 2*time.Second, "the release is given up", func() bool { return log.Count("release failed") > 0 })
+	if back {
+		proxy.Cut()
+		proxy.Heal()
+	}
+	began := time.Now()
+	err = l.Close(ctx)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	if !back {
+		if !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("Close = %v, want ErrUnavailable: what is left stays taken for its TTL", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Until(over) - 10*time.Millisecond)
+	for _, name := range names {
+		if len(keysOf(t, s.Client(t), name)) == 0 {
+			t.Error("a key was free before its MinHold was over")
+		}
+	}
+	noKeys(t, s.Client(t), prefix, 2*time.Second) // of several holders a second is added
 }
 
 // Those who wait have the lock as soon as after a release that is awaited: of the same Locker, and of another one.

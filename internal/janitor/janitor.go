@@ -94,8 +94,8 @@ func New(s store.Store, log *slog.Logger) *Janitor {
 // any more, so that one definite answer is enough. After Stop it does nothing.
 func (j *Janitor) Add(ref store.Ref, certain bool) { j.AddAt(time.Time{}, ref, certain) }
 
-// AddAt has ref removed as Add does, but not before a moment. Stop does not wait for that: it has what the token
-// has given back at once, so that the key stays taken until then, and no longer.
+// AddAt has ref removed as Add does, but not before a moment. Until then the key is to stay taken. Stop does not wait for
+// that moment, see there.
 func (j *Janitor) AddAt(notBefore time.Time, ref store.Ref, certain bool) {
 	at := time.Now()
 	if notBefore.After(at) {
@@ -280,8 +280,8 @@ func (j *Janitor) note(batch []store.Removal, at time.Time) {
 // the end of the janitor's goroutines, which takes a second more at most. It returns
 // how many tokens could not be removed: what they left ends by its TTL.
 //
-// What is not due yet it has given back now, with what is left of its time. Nobody knows whether
-// the store was told of that: if it was not, the key would stay taken for a TTL.
+// What is to be removed later (AddAt) is given back now, and its key stays taken for what is left of that time. Nobody
+// knows whether the store has heard of that time: if it has not, the key would stay taken for a TTL.
 func (j *Janitor) Stop(ctx context.Context) (left int) {
 	idle := make(chan struct{})
 	j.mu.Lock()

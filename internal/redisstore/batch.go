@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"time"
 
@@ -53,11 +52,7 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 func (s *Store) removal(c *command, r store.Removal) {
 	c.token, c.terms = r.Token, terms(r.Ref)
 	s.onLock(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r.Ref), &c.terms)
-	ms := millis(max(r.Stay, 0))
-	if ms > 0 {
-		c.args = append(c.args, strconv.FormatInt(ms, 10))
-	}
-	c.onekey = oneKeyOf(r.Ref, "release", ms)
+	c.onekey = oneKeyOf(r.Ref, "release", c.stays(r.Stay))
 	c.entry = entry(r.Ref)
 }
 

@@ -175,12 +175,19 @@ func (s *Store) releases(c *command, g store.Give) {
 		return
 	}
 	s.onLock(c, g.Key, releaseScript, &c.token, &s.channels, c.fenced(g.Ref))
-	ms := int64(0)
 	if g.Stay > 0 {
-		ms = max(millis(g.Stay), 1)
-		c.args = append(c.args, "", strconv.FormatInt(ms, 10))
+		c.args = append(c.args, "") // it leaves no queue
 	}
-	c.onekey = oneKeyOf(g.Ref, "release", ms)
+	c.onekey = oneKeyOf(g.Ref, "release", c.stays(g.Stay))
+}
+
+// stays adds to the arguments of release.lua for how long the key stays taken, if it does, and returns that in ms.
+func (c *command) stays(stay time.Duration) (ms int64) {
+	if stay > 0 {
+		ms = millis(stay)
+		c.args = append(c.args, strconv.FormatInt(ms, 10))
+	}
+	return ms
 }
 
 // released reads the reply to that command, and tells the Listener of the waiters of this locker to whom the lock went.

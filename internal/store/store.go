@@ -197,20 +197,18 @@ type News struct {
 	Grant
 }
 
-// A Renewal asks to extend one held key to its full TTL. Renew fills in Held
-// and Err: Err nil and Held false mean that the token does not hold the key.
+// A Renewal asks to extend one held key to its full TTL. Renew fills in Held and Err: Err nil and Held false mean that the token does not hold the key.
 type Renewal struct {
 	Ref
 	Held bool
 	Err  error
 }
 
-// A Removal asks to take one token out of everything: what it has is given back, and it leaves
-// the queue. Remove fills in Err: nil means that the token has nothing there any more, but a
-// key that stays taken.
+// A Removal asks to take one token out of everything: what it has is given back, and it leaves the queue. Stay is as that of a Give.
+// Remove fills in Err: nil means that the token has nothing there any more, except for the key if that stays taken.
 type Removal struct {
 	Ref
-	Stay time.Duration // as that of a Give: if the token has the key, that stays taken for so long
+	Stay time.Duration
 	Err  error
 }
 
