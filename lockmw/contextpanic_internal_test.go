@@ -13,20 +13,6 @@ import (
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
-// A Mute context panics in Err once it is spent. Tests of package lockmw_test have it, too.
-type Mute struct {
-	context.Context
-	Spent *atomic.Bool
-}
-
-// Err implements context.Context.
-func (m Mute) Err() error {
-	if m.Spent.Load() {
-		panic("spent")
-	}
-	return m.Context.Err()
-}
-
 // A spendingStore carries out a command that may begin something, and loses the answer. The caller's context is spent then.
 type spendingStore struct {
 	store.Store

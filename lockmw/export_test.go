@@ -80,3 +80,17 @@ func HoldSettings(l *Locker) (free func()) {
 	l.settings.mu.Lock()
 	return l.settings.mu.Unlock
 }
+
+// A Mute context panics in Err once it is spent.
+type Mute struct {
+	context.Context
+	Spent *atomic.Bool
+}
+
+// Err implements context.Context.
+func (m Mute) Err() error {
+	if m.Spent.Load() {
+		panic("spent")
+	}
+	return m.Context.Err()
+}

@@ -48,6 +48,35 @@ func (r *remarks) all() remark { return remark(r.made.Load()) }
 // have reports whether one of these was made.
 func (r *remarks) have(mask remark) bool { return r.all()&mask != 0 }
 
+type callKey struct{}
+
+// NotAnAnswer says that what the function of Do returns, or what a handler behind a middleware called Idempotent answers, is for its
+// own caller alone. It is neither kept nor given to others, and the next call runs its function. ctx is the function's context, or one
+// that was made of it. Call it where work is refused, as by a rate limit or a circuit breaker, and in a handler that knows that
+// nothing was done. The middlewares and interceptors of this module that take locks call it for their own refusals. Elsewhere it has
+// no effect.
+//
+// With Flight.Crash Uncertain, NotAnAnswer also counts where the function was told to stop, because MaxHold has passed or a lock
+// within the work was lost. It does not count where the lock of Do, or of the middleware called Idempotent, was lost before the
+// function returned, nor where the function calls MarkUncertain or returns an error that Is ErrUncertain: then the next call is told
+// that nobody knows.
+func NotAnAnswer(ctx context.Context) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.remarks.add(forItself)
+	}
+}
+
+// MarkUncertain says that it is not known whether the work was done: a payment provider, for example, has not answered in time. It may
+// be called where NotAnAnswer may be called. What the function returns, or the handler answers, is for its own caller alone. With
+// Flight.Crash Uncertain the next call gets ErrUncertain, until Locker.Resolve says what has happened or Flight.UncertainFor is over.
+// With RunAgain the next call runs its function. Elsewhere MarkUncertain has no effect. A function of Do may as well return an error
+// that Is ErrUncertain.
+func MarkUncertain(ctx context.Context) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.remarks.add(forItself | unknowing)
+	}
+}
+
 // whyUnknown says why work of which this was said, and that has returned err, does not tell whether it was done. It is empty if the
 // work tells that.
 func (said remark) whyUnknown(lease *Lease, err error) (why string) {

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"io"
 	"net"
 	"os"
 	"runtime"
@@ -53,15 +52,7 @@ type conn struct {
 	in input // used by whoever is reading, without the mutex
 }
 
-// An input has the bytes that have arrived and were not handed out.
-type input struct {
-	bytes  []byte
-	cutter cutter
-	ends   []int // where the complete replies in bytes end
-}
-
 const (
-	inputLeast = 4 << 10
 	writesMost = 16 // writes of one caller, until another one writes
 
 	// manyInFlight is how many calls are in flight when a writer first lets others run, so
@@ -359,8 +350,8 @@ func (k *conn) handOut() (handed bool, err error) {
 	return begin > 0, nil
 }
 
-// broke gives up a connection whose end was found. What follows when it was given up before says nothing of the others. The caller
-// holds the pool's mutex.
+// broke gives up a connection whose end was found. An error that comes when the pool has given it up already, such as that of a writer
+// who is interrupted by that, says nothing of the others. The caller holds the pool's mutex.
 func (k *conn) broke(err error) {
 	if k.broken != nil {
 		return
@@ -412,41 +403,4 @@ func (k *conn) fail(err error) {
 		p.finish(c, &Error{Err: err, Sent: sent})
 	}
 	p.discard(k.Conn)
-}
-
-// fill reads once, and notes which replies are complete.
-func (in *input) fill(from net.Conn) (n int, err error) {
-	if free := cap(in.bytes) - len(in.bytes); free < inputLeast/4 {
-		in.bytes = append(make([]byte, 0, max(2*cap(in.bytes), inputLeast)), in.bytes...)
-	}
-	n, err = from.Read(in.bytes[len(in.bytes):cap(in.bytes)])
-	if n == 0 && err == nil {
-		err = io.ErrNoProgress
-	}
-	in.bytes = in.bytes[:len(in.bytes)+n]
-	begin := 0 // what was complete before is handed out
-	for begin < len(in.bytes) {
-		length, bad := in.cutter.next(in.bytes[begin:])
-		if bad != nil {
-			return n, bad
-		}
-		if length == 0 {
-			break
-		}
-		begin += length
-		in.ends = append(in.ends, begin)
-	}
-	return n, err
-}
-
-// forget forgets the first n bytes, which were handed out.
-func (in *input) forget(n int) {
-	rest := in.bytes[n:]
-	switch {
-	case cap(in.bytes) > bufferMost && len(rest) < inputLeast:
-		in.bytes = append(make([]byte, 0, inputLeast), rest...)
-	default:
-		in.bytes = in.bytes[:copy(in.bytes, rest)]
-	}
-	in.ends = in.ends[:0]
 }

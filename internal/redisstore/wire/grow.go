@@ -47,7 +47,7 @@ func (p *Pool) have() (n int) {
 	return n
 }
 
-// dial makes a connection, and has those who wait use it.
+// dial makes a connection for those who wait.
 func (p *Pool) dial(generation int, began time.Time) {
 	netConn, err := p.options.Dial(p.ctx)
 	p.mu.Lock()
@@ -55,9 +55,10 @@ func (p *Pool) dial(generation int, began time.Time) {
 	p.dialled(netConn, err, generation, began, time.Now())
 }
 
-// dialled does what a dial that began at began has come to: if it failed, or there is no place for the connection, those who wait use
-// the best of the others, overdue as it may be. Where there is none, they fail, but not while an earlier dial is under way: what
-// refuses further connections may let that one through. The caller holds mu.
+// dialled takes in what a dial has come to that began at began. Those who wait use the new connection. If there is none, or no place for it,
+// they use the best of the others, overdue as it may be. Where there are no others, they fail, but not while an earlier dial is under
+// way: what refuses further connections may let that one through. A connection that may have ended is only taken in where neither
+// another one is good nor another dial can begin. The caller holds mu.
 func (p *Pool) dialled(netConn net.Conn, err error, generation int, began, now time.Time) {
 	at := slices.Index(p.dials, began)
 	p.dials = slices.Delete(p.dials, at, at+1)
@@ -65,18 +66,18 @@ func (p *Pool) dialled(netConn net.Conn, err error, generation int, began, now t
 		p.dialTook = now.Sub(began)
 	}
 	best := p.best(now)
-	others := best != nil && !best.shunned(now)
-	doubtful := began.Before(p.broke) && p.ctx.Err() == nil
+	good := best != nil && !best.shunned(now)
+	mayHaveEnded := began.Before(p.broke) && p.ctx.Err() == nil
 	var k *conn
 	switch {
-	case doubtful && !others && p.anew(best, now):
+	case mayHaveEnded && !good && p.anew(best, now):
 		if err == nil {
 			p.discard(netConn)
 		}
 		return
 	case err != nil:
 		p.dialFailed = now
-	case doubtful && others:
+	case mayHaveEnded && good:
 		p.discard(netConn)
 	default:
 		if k = p.takeIn(netConn, generation, began, now); k == nil {
