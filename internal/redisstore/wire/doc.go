@@ -85,5 +85,6 @@
 // states) and side.go (who writes and who reads). Then pool.go has how a call finds a
 // connection, grow.go where that comes from, conn.go how a call is written and read over it,
 // tick.go who looks after time, behind.go the calls that are held back, and retire.go how
-// connections are replaced. post.go has calls whose owners do not wait, and resp.go the protocol.
+// connections are replaced. post.go has calls whose owners do not wait, input.go what
+// has arrived, and resp.go the protocol.
 package wire
