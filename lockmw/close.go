@@ -95,10 +95,8 @@ func (l *Locker) logHeld() {
 	for _, lease := range leases[:min(len(leases), mostHeldKeys)] {
 		keys = append(keys, lease.Key())
 	}
-	l.reports.Later(func() {
-		l.log.Warn("lockmw: Close waits for work that still has its lock: until it is done, or the context that Close was given ends",
-			"held", len(leases), "keys", keys)
-	})
+	l.log.Warn("lockmw: Close waits for work that still has its lock: until it is done, or the context that Close was given ends",
+		"held", len(leases), "keys", keys)
 }
 
 // releaseAll releases all leases. What Redis does not take within ctx ends

@@ -83,8 +83,7 @@ func (l *Locker) warn(ctx context.Context, p Policy, text string) {
 		return
 	}
 	if _, ok := l.refusals.Admits(report.Kind{Name: p.Name, Mistake: text}, time.Now()); ok {
-		ctx = context.WithoutCancel(ctx)
-		l.reports.Later(func() { l.reports.Shouting().WarnContext(ctx, "lockmw: "+text, "name", p.Name) })
+		l.reports.Shouting().WarnContext(context.WithoutCancel(ctx), "lockmw: "+text, "name", p.Name)
 	}
 }
 
@@ -134,10 +133,8 @@ func (l *Lease) guarded(key string, stale error) {
 	e.Key = key
 	l.locker.tellLater(l.ctx, e)
 	if stale != nil {
-		l.locker.reports.Later(func() { // the work's transaction is open
-			l.locker.logSeldom(slog.LevelWarn, "stale", e.Name, "lockmw: a write was refused, because a later holder of the lock has written",
-				slog.String("key", key), slog.Any("error", stale))
-		})
+		l.locker.logSeldom(slog.LevelWarn, "stale", e.Name, "lockmw: a write was refused, because a later holder of the lock has written",
+			slog.String("key", key), slog.Any("error", stale))
 	}
 }
 

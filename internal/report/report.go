@@ -143,13 +143,41 @@ func (q *Queue) next() (report func()) {
 // Flush waits until all that is in the queue now has been told, for a limit at
 // most, and not at all when a report takes longer than that already.
 func (q *Queue) Flush(limit time.Duration) {
+	q.flush(limit, func() bool { return true })
+}
+
+// End waits until all that is in the queue, and what its reports put there, has been told,
+// for a limit at most, and drops the rest: the goroutine ends with the report that it is at.
+// What is reported later is dropped, too.
+func (q *Queue) End(limit time.Duration) {
+	q.flush(limit, func() bool { return len(q.queue) == 0 })
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended, q.queue, q.dropped = true, nil, 0
+}
+
+// flush is Flush, which goes on with what has come into the queue meanwhile until done, which
+// is called under q.mu, says that this is enough.
+func (q *Queue) flush(limit time.Duration, done func() bool) {
 	q.mu.Lock()
 	if !q.running || time.Since(q.since) > limit {
 		q.mu.Unlock()
 		return
 	}
 	told := make(chan struct{})
-	q.queue = append(q.queue, func() { close(told) })
+	var mark func()
+	mark = func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		switch {
+		case q.ended:
+		case done():
+			close(told)
+		default:
+			q.queue = append(q.queue, mark)
+		}
+	}
+	q.queue = append(q.queue, mark)
 	q.mu.Unlock()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -157,16 +185,6 @@ func (q *Queue) Flush(limit time.Duration) {
 	case <-told:
 	case <-timer.C:
 	}
-}
-
-// End waits until all that is in the queue has been told, for a limit at most, and
-// drops the rest: the goroutine ends with the report that it is at. What is
-// reported later is dropped, too.
-func (q *Queue) End(limit time.Duration) {
-	q.Flush(limit)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ended, q.queue, q.dropped = true, nil, 0
 }
 
 // A queueHandler hands log lines to the user's handler from the queue.
