@@ -104,7 +104,7 @@ func TestWaitEndsWithTheClientsTimeout(t *testing.T) {
 	s := newShop(t)
 	s.policy.Retries, s.policy.RetryInterval = lockmw.Forever, time.Minute
 	s.Take("order:42")
-	response, answer := s.post(t, `{"orderId":"42"}`, "Connect-Timeout-Ms", "200")
+	response, answer := s.post(t, `{"orderId":"42"}`, "Connect-Timeout-Ms", "1000")
 	if response.StatusCode != http.StatusGatewayTimeout || answer["code"] != "deadline_exceeded" || !strings.Contains(fmt.Sprint(answer["details"]), lockmw.CodeWaitTimeout) {
 		t.Errorf("%d %v", response.StatusCode, answer)
 	}

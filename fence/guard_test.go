@@ -347,7 +347,7 @@ func TestALeaseWithoutAFenceIsRefusedUnlessAllowed(t *testing.T) {
 		cancel()
 		_ = quorum.Close(ctx)
 	})
-	_, ofQuorum, err := quorum.Acquire(t.Context(), "42", lockmw.Policy{})
+	_, ofQuorum, err := quorum.Acquire(t.Context(), "42", lockmw.Policy{Wait: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestClientRetriesWhenItIsTold(t *testing.T) {
 	r := testenv.New(t, redistest.Embedded(t))
 	var attempts atomic.Int32
 	refused := make(chan struct{}, 1)
-	rules := grpclock.Rules{payMethod: {Key: keyfunc.Body("order_id"), Policy: lockmw.Policy{Prefix: "order:"}}}
+	rules := grpclock.Rules{payMethod: {Key: keyfunc.Body("order_id"), Policy: lockmw.Policy{Prefix: "order:", RetryAfter: time.Second}}}
 	count := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		reply, err := handler(ctx, req)
 		if attempts.Add(1) == 1 {
@@ -57,7 +57,7 @@ func TestClientRetriesWhenItIsTold(t *testing.T) {
 	defer conn.Close()
 	client := testpb.NewShopClient(conn)
 
-	_, lease, err := r.Locks.Acquire(t.Context(), "order:"+id, lockmw.Policy{TTL: time.Second}) // so it is told a second
+	_, lease, err := r.Locks.Acquire(t.Context(), "order:"+id, lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -580,12 +580,12 @@ func TestTheStreamLivesAsLongAsItsServer(t *testing.T) {
 	s := redistest.Embedded(t)
 	own := locker(t, s.Client(t), "web-1")
 	server := httptest.NewUnstartedServer(lockadmin.Handler(own))
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 700*time.Millisecond, 700*time.Millisecond
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 2*time.Second, 2*time.Second
 	server.Start()
 	t.Cleanup(server.Close)
 	page := follow(t, server.URL)
 	began := time.Now()
-	for time.Since(began) < 3*time.Second {
+	for time.Since(began) < 5*time.Second {
 		if !page.next() {
 			t.Fatalf("the stream has ended after %v", time.Since(began))
 		}

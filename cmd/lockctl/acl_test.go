@@ -75,6 +75,7 @@ func (o *onCall) everything(rules []string) error {
 	if err != nil {
 		o.Fatal(err)
 	}
+	await.Within(o.T, 20*time.Second, "it hears of messages", func() bool { return o.service.Stats().Subscribed })
 	take(o.T, o.service, page, "", lockmw.Policy{Mode: lockmw.Shared})
 	work := begun(o.T, o.client, invoice)
 	for _, step := range []struct {
