@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"testing"
+
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 func TestAnotherClientComesBetweenTwoRequests(t *testing.T) {
@@ -44,10 +46,20 @@ func TestNothingComesBetweenWhereRepliesAreLost(t *testing.T) {
 	w := dial(t, p.Addr())
 	w.send("PING")
 	w.expect("+PONG")
-	p.Between(Match("GET"), func([]byte, []byte) { t.Error("it came between") })
+	waits := make(chan struct{})
+	match := func(request []byte) bool {
+		get := Match("GET")(request)
+		if get {
+			close(waits)
+		}
+		return get
+	}
+	p.Between(match, func([]byte, []byte) { t.Error("it came between") })
 	p.BlackHole(ToClient)
 	w.send("PING")
 	w.send("GET", key)
+	await.Receive(t, "GET waits for the reply to PING", waits)
+	swallowed(t, p)
 	w.expectSilence()
 	p.Heal()
 	p.Cut()

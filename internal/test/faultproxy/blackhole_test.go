@@ -26,6 +26,13 @@ func timesOut(t *testing.T, client *redis.Client, args ...any) {
 	}
 }
 
+// swallowed waits until a black hole has swallowed something. What comes to it after Heal
+// passes.
+func swallowed(t *testing.T, p *Proxy) {
+	t.Helper()
+	await.Until(t, "the black hole swallows something", func() bool { return p.gaps.Load() > 0 })
+}
+
 func TestBlackHoleToServerKeepsRequestsBack(t *testing.T) {
 	p, server, key := stage(t)
 	client := redistest.NewClient(t, p.Addr(), oneTry)
@@ -40,12 +47,14 @@ func TestBlackHoleToServerKeepsRequestsBack(t *testing.T) {
 
 func TestBlackHoleToClientKeepsRepliesBack(t *testing.T) {
 	p, server, key := stage(t)
-	client := redistest.NewClient(t, p.Addr(), oneTry)
-	client.Incr(t.Context(), key)
+	w := dial(t, p.Addr())
+	w.send("INCR", key)
+	w.expect(":1")
 	p.BlackHole(ToClient)
-	timesOut(t, client, "INCR", key)
+	w.send("INCR", key)
 	direct := server.Client(t)
 	await.Until(t, "the second INCR arrives", func() bool { return direct.Get(t.Context(), key).Val() == "2" })
+	w.expectSilence()
 }
 
 func TestHealedProxyServesIdleAndNewConnections(t *testing.T) {
@@ -73,6 +82,7 @@ func TestConnectionThatLostBytesStaysSilent(t *testing.T) {
 			w.expect(":1")
 			p.BlackHole(dir)
 			w.send("INCR", key)
+			swallowed(t, p)
 			w.expectSilence()
 			p.Heal()
 			w.send("INCR", key)
@@ -93,6 +103,7 @@ func TestNewConnectionInBlackHoleIsDead(t *testing.T) {
 	p.BlackHole(ToServer)
 	w := dial(t, p.Addr())
 	w.send("PING")
+	swallowed(t, p)
 	w.expectSilence()
 	p.Heal()
 	w.send("PING")

@@ -96,6 +96,7 @@ func TestKeptOpenConnectionIsSilent(t *testing.T) {
 	w := dial(t, p.Addr())
 	p.DropReplies(1, Match("INCR"), KeepOpen())
 	w.send("INCR", key)
+	await.Until(t, "the reply is dropped", func() bool { return p.Dropped() == 1 })
 	w.expectSilence()
 	w.send("INCR", key)
 	w.expectSilence()

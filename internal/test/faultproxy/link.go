@@ -64,6 +64,7 @@ func (l *link) serve() {
 	defer l.giveBackOwed()
 	defer l.close()
 	if l.proxy.toServer.blocked() != nil {
+		l.proxy.gaps.Add(1)
 		_, _ = io.Copy(io.Discard, l.client) // dead, but open until the client leaves
 		return
 	}

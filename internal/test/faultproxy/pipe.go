@@ -192,6 +192,7 @@ func (d *pipe) forward(f frame) {
 	}
 	if hole := d.pass(func() { d.hand(f) }); hole != nil {
 		d.dead = true // what follows would stand behind a gap
+		d.link.proxy.gaps.Add(1)
 	}
 }
 

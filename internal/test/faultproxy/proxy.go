@@ -35,6 +35,7 @@ type Proxy struct {
 	toServer way
 	toClient way
 	serving  sync.WaitGroup // the accepting goroutine and one of each connection
+	gaps     atomic.Int64   // ways of connections in which a black hole has swallowed something, since New
 
 	mu       sync.Mutex
 	links    map[*link]struct{} // nil after Close

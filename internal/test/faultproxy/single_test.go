@@ -42,6 +42,7 @@ func TestOneConnectionIsSwallowedAlone(t *testing.T) {
 			c := p.Busiest()
 			c.BlackHole(dir)
 			busy.send("INCR", key)
+			swallowed(t, p)
 			busy.expectSilence()
 			other.send("ECHO", "x")
 			other.expect("$1 x")

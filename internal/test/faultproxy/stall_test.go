@@ -34,6 +34,8 @@ func TestStalledBytesArriveAfterHeal(t *testing.T) {
 func TestStalledConnectionCanBeCut(t *testing.T) {
 	p, _, key := stage(t)
 	w := dial(t, p.Addr())
+	w.send("PING") // the proxy has the connection before Cut looks for it
+	w.expect("+PONG")
 	p.Stall(Both)
 	w.send("INCR", key)
 	p.Cut()
