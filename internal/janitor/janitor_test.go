@@ -128,7 +128,8 @@ func TestABurstCostsLinearTime(t *testing.T) {
 		return time.Since(began)
 	}
 	few, many := cost(5_000), cost(50_000)
-	for range 2 { // a machine that does something else makes some of them take longer
+	// A machine that does something else makes some of them take longer.
+	for round := 0; round < 2 || round < 10 && many > 50*few; round++ {
 		few, many = min(few, cost(5_000)), min(many, cost(50_000))
 	}
 	t.Logf("5,000 tokens took %v, 50,000 %v", few, many)
