@@ -204,9 +204,10 @@ func (s *scene) confirmed(lease *lockmw.Lease) {
 }
 
 // ofTheMoment are commands whose number depends on how fast the machine is just now: the
-// set-up of connections, pings of a server that is late, and those of a subscription. An
+// set-up of connections, pings of a server that is late, and those of a subscription, with the
+// question whether the server still counts it, some time after a connection has broken. An
 // EXISTS of one key is such a ping.
-var ofTheMoment = []string{"HELLO", "AUTH", "CLIENT", "ROLE", "PING"}
+var ofTheMoment = []string{"HELLO", "AUTH", "CLIENT", "ROLE", "PING", "PUBSUB"}
 
 // releaseWithTerms is how many arguments an EVALSHA of release.lua has that also leaves the
 // queue, less one: its name, the script's, the number of keys, five keys, and three of ARGV.
