@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -163,33 +164,56 @@ func otherDataAreLeftAlone(w *world) {
 	}
 }
 
-// everyQuestion puts every question about a new token and yields their errors.
+// everyQuestion puts every question about a new token, again where nodes answer too late,
+// and yields their errors.
 func (p *process) everyQuestion() func(yield func(what string, err error) bool) {
 	ctx := p.Context()
 	r := p.ref(long)
 	return func(yield func(string, error) bool) {
 		for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
-			_, err := p.Acquire(ctx, store.Request{Ref: r, Join: join, Until: soon()})
+			err := p.errorOf(func() error {
+				_, err := p.Acquire(ctx, store.Request{Ref: r, Join: join, Until: soon()})
+				return err
+			})
 			if !yield("Acquire("+joins[join]+")", err) {
 				return
 			}
 		}
-		if _, _, err := p.Release(ctx, store.Give{Ref: r}); !yield("Release", err) {
+		release := func(g store.Give) error {
+			return p.errorOf(func() error {
+				_, _, err := p.Release(ctx, g)
+				return err
+			})
+		}
+		if !yield("Release", release(store.Give{Ref: r})) {
 			return
 		}
-		removal := []store.Removal{{Ref: r}}
-		if p.Remove(ctx, removal); !yield("Remove", removal[0].Err) {
+		err := p.errorOf(func() error {
+			removal := []store.Removal{{Ref: r}}
+			p.Remove(ctx, removal)
+			return removal[0].Err
+		})
+		if !yield("Remove", err) {
 			return
 		}
-		if p.Queues() {
-			if _, _, err := p.Release(ctx, store.Give{Ref: r, Next: store.Waiter{Ref: p.ref(long)}}); !yield("Release to the next", err) {
-				return
-			}
+		if p.Queues() && !yield("Release to the next", release(store.Give{Ref: r, Next: store.Waiter{Ref: p.ref(long)}})) {
+			return
 		}
-		batch := []store.Renewal{{Ref: r}}
-		p.renewAll(batch)
-		yield("Renew", batch[0].Err)
+		yield("Renew", p.errorOf(func() error {
+			batch := []store.Renewal{{Ref: r}}
+			p.renewAll(batch)
+			return batch[0].Err
+		}))
 	}
+}
+
+// errorOf returns the error of a question, which it puts again while nodes answer too late.
+func (p *process) errorOf(question func() error) error {
+	err := question()
+	for end := time.Now().Add(timeout); p.tooLate(err) && time.Now().Before(end); {
+		err = question()
+	}
+	return err
 }
 
 func anEndedContextAsksNothing(w *world) {

@@ -17,8 +17,11 @@ type process struct {
 }
 
 // A settler is a Store that answers before all of its nodes have, as a quorum does, and
-// can tell when they have.
-type settler interface{ Settle() }
+// can tell when they have, and when all is given back that was taken in vain.
+type settler interface {
+	Settle()
+	GiveBack()
+}
 
 // open starts one more process. It does not listen yet.
 func (w *world) open() *process {
@@ -53,6 +56,10 @@ func (p *process) ask(r store.Ref, join store.Join) store.Answer {
 	var a store.Answer
 	p.insist("Acquire("+joins[join]+")", func() (err error) {
 		a, err = p.Acquire(p.Context(), store.Request{Ref: r, Join: join, Until: soon()})
+		if s, ok := p.Store.(settler); ok && err != nil {
+			s.Settle()
+			s.GiveBack() // or what is to give back this attempt would take the next one's votes, whose token is the same
+		}
 		return err
 	})
 	return a
@@ -77,6 +84,12 @@ func (p *process) insist(what string, question func() error) (atOnce bool) {
 	}
 	p.mustExpire(what)
 	return atOnce
+}
+
+// tooLate reports whether a question has failed since nodes answered it too late, which
+// leaves a quorum without a majority, on a busy machine.
+func (w *world) tooLate(err error) bool {
+	return err != nil && len(w.keyspace.Nodes) > 1 && store.AsError(err).Evidence == store.Silent
 }
 
 // take asks for a lock that must be granted.
@@ -178,11 +191,11 @@ func (p *process) releaseStaying(r store.Ref, stay time.Duration, want store.Rel
 	p.Helper()
 	p.pass(time.Millisecond)
 	var got store.Released
-	p.insist("Release that stays", func() (err error) {
+	sure := p.insist("Release that stays", func() (err error) {
 		got, _, err = p.Release(p.Context(), store.Give{Ref: r, Stay: stay})
 		return err
 	})
-	if got != want { // asked again it says the same
+	if got != want && (sure || stay > timeout) { // asked again it says the same, for as long as the lock stays taken
 		p.Errorf("Release that stays(%v) = %v, want %v", stay, got, want)
 	}
 }

@@ -255,10 +255,16 @@ func manyReadersAtOnceAreGranted(w *world) {
 	processes := []*process{w.open(), w.open()}
 	refs := make([]store.Ref, 16)
 	var wg sync.WaitGroup
+	end := time.Now().Add(timeout)
 	for i := range refs {
-		refs[i] = processes[i%2].as(reader, long)
+		p := processes[i%2]
 		wg.Go(func() {
-			a, err := processes[i%2].Acquire(w.Context(), store.Request{Ref: refs[i], Until: soon()})
+			refs[i] = p.as(reader, long)
+			a, err := p.Acquire(w.Context(), store.Request{Ref: refs[i], Until: soon()})
+			for w.tooLate(err) && time.Now().Before(end) {
+				refs[i] = p.as(reader, long) // what gives back the last attempt is on its way
+				a, err = p.Acquire(w.Context(), store.Request{Ref: refs[i], Until: soon()})
+			}
 			if err != nil || !a.Granted {
 				w.Errorf("Acquire = %+v, %v, want a grant", a, err)
 			}
