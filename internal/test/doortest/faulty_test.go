@@ -383,7 +383,7 @@ func disturb(w http.ResponseWriter) (end func()) {
 	over := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
-		tick := time.NewTicker(3 * bodyTimeout / 2)
+		tick := time.NewTicker(bodyTimeout / 4) // often, before the handler reads
 		defer tick.Stop()
 		for {
 			select {
