@@ -320,7 +320,9 @@ func workInProgressIsRefused(e *env) {
 		*patient.Flight = *route.Flight
 		patient.Flight.Policy.Wait = 20 * time.Millisecond
 		for _, patient.Locks = range []*lockmw.Locker{e.Locks, e.NewLocker()} {
-			e.wantProblem(e.ask(e.handler(patient), c), http.StatusConflict, lockmw.CodeIdempotencyInProgress)
+			handler := e.handler(patient)
+			a := e.inTime(func() answer { return e.ask(handler, c) })
+			e.wantProblem(a, http.StatusConflict, lockmw.CodeIdempotencyInProgress)
 		}
 	}
 	finish()

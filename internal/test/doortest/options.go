@@ -187,7 +187,10 @@ func safeMethodsShareTheLock(e *env) {
 	for range readers { // both, before either leaves
 		testenv.Receive(e.Env, "a reader beside another", inside)
 	}
-	e.wantProblem(e.do(e.request(http.MethodPost, "/hasty/"+id, nil)), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
+	hasty := func(method string) answer {
+		return e.inTime(func() answer { return e.do(e.request(method, "/hasty/"+id, nil)) })
+	}
+	e.wantProblem(hasty(http.MethodPost), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
 	e.WantRuns(2)
 
 	writer := e.background(e.request(http.MethodPost, payPath, nil))
@@ -206,7 +209,7 @@ func safeMethodsShareTheLock(e *env) {
 	e.WantFree()
 
 	holder := e.hold() // a writer
-	e.wantProblem(e.do(e.request(http.MethodGet, "/hasty/"+id, nil)), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
+	e.wantProblem(hasty(http.MethodGet), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
 	e.Release(holder)
 	e.WantRuns(3)
 }
