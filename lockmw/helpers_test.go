@@ -3,6 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,30 @@ func askedAgain(l *lockmw.Locker, key string, p lockmw.Policy) (*lockmw.Lease, e
 		tooLate := p.TTL > 0 && time.Since(asked) > p.TTL/2
 		return unanswered(err, asked) || tooLate && errors.Is(err, lockmw.ErrUnavailable)
 	})
+}
+
+// askUntil asks until the error is right, and again only where Redis may have been silent: the machine stood still, or nothing that
+// answers takes as long. What is wrong each time still is after 20 s.
+func askUntil(right func(error) bool, ask func() error) error {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		err := ask()
+		asking := time.Since(began)
+		if silent := asking > 500*time.Millisecond || stoodStill(began); right(err) || !silent || asking > 20*time.Second {
+			return err
+		}
+	}
+}
+
+// answered asks until Redis answers, also that it refuses what it is asked. Asking twice must do the same as asking once.
+func answered(ask func() error) error {
+	return askUntil(func(err error) bool { return !errors.Is(err, lockmw.ErrUnavailable) }, ask)
+}
+
+// unavailable is for askUntil: Redis refuses, and the error says all of that.
+func unavailable(says ...string) (right func(error) bool) {
+	return func(err error) bool {
+		return errors.Is(err, lockmw.ErrUnavailable) && !slices.ContainsFunc(says, func(part string) bool { return !strings.Contains(err.Error(), part) })
+	}
 }
 
 // mustAcquire takes the lock or fails the test.
