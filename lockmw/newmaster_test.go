@@ -2,7 +2,6 @@ package lockmw_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -128,7 +127,7 @@ func TestANewMasterBehindOneAddressAnswersTheFirstCommand(t *testing.T) {
 		},
 		"a ping": func(t *testing.T, l *lockmw.Locker, _ *lockmw.Lease) {
 			t.Helper()
-			if err := l.Ping(ctx); err != nil {
+			if err := answered(func() error { return l.Ping(ctx) }); err != nil {
 				t.Error(err)
 			}
 		},
@@ -149,6 +148,9 @@ func TestANewMasterBehindOneAddressAnswersTheFirstCommand(t *testing.T) {
 				}
 				catchUp(t, a.master, "last")
 				a.replace(t, way)
+				if acks != "" {
+					confirmsPromptly(t, a.master)
+				}
 				for what, ask := range asks {
 					t.Run(what, func(t *testing.T) { ask(t, all[what].Locker, all[what].held) })
 				}
@@ -214,7 +216,7 @@ func TestANewMasterAnswersWhateverTheOldOneRefusesBy(t *testing.T) {
 		"a release": func(t *testing.T, _ *lockmw.Locker, held *lockmw.Lease) { t.Helper(); mustRelease(t, held) },
 		"a ping": func(t *testing.T, l *lockmw.Locker, _ *lockmw.Lease) {
 			t.Helper()
-			if err := l.Ping(ctx); err != nil {
+			if err := answered(func() error { return l.Ping(ctx) }); err != nil {
 				t.Error(err)
 			}
 		},
@@ -343,8 +345,11 @@ func TestAReplicaThatStaysOneIsNotDialledWithoutEnd(t *testing.T) {
 	const long = 3 * time.Second
 	began, calls := time.Now(), 0
 	for ; time.Since(began) < long; calls++ {
-		_, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true})
-		if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "the server is a replica") {
+		err := askUntil(unavailable("the server is a replica"), func() error {
+			_, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true})
+			return err
+		})
+		if !unavailable("the server is a replica")(err) {
 			t.Fatalf("err = %v, want %v and that the server is a replica", err, lockmw.ErrUnavailable)
 		}
 	}
