@@ -102,7 +102,11 @@ func TestHostileNotes(t *testing.T) {
 					wantNote(t, a, mode, b.Instance(), note)
 					mustRelease(t, lease)
 				}
-				info, err := a.Inspect(t.Context(), "alone")
+				var info lockmw.Info
+				err := answered(func() (err error) {
+					info, err = a.Inspect(t.Context(), "alone")
+					return err
+				})
 				if err != nil || info.Held || info.Waiting != 0 {
 					t.Errorf("after all: %+v, %v", info, err)
 				}
@@ -114,7 +118,11 @@ func TestHostileNotes(t *testing.T) {
 // wantNote wants a lock held by an instance, with what can be shown of a note.
 func wantNote(t *testing.T, by *lockmw.Locker, key, instance, note string) {
 	t.Helper()
-	info, err := by.Inspect(t.Context(), key)
+	var info lockmw.Info
+	err := answered(func() (err error) {
+		info, err = by.Inspect(t.Context(), key)
+		return err
+	})
 	if err != nil || len(info.Holders) != 1 || info.Holders[0].Instance != instance {
 		t.Errorf("%s: %+v, %v; want one holder, %s", key, info, err, instance)
 		return
