@@ -195,13 +195,19 @@ func TestRealRefusalNamesTheHolder(t *testing.T) {
 	a, b := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 	lease := mustAcquire(t, a, key, lockmw.Policy{})
 	defer mustRelease(t, lease)
-	for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
-		_, _, err := b.Acquire(context.Background(), key, lockmw.Policy{Wait: wait})
+	for _, wait := range []time.Duration{0, 1500 * time.Millisecond} { // the longer one outlasts a command that is not answered
+		err := answered(func() error {
+			_, _, err := b.Acquire(context.Background(), key, lockmw.Policy{Wait: wait})
+			return err
+		})
 		refusal, ok := errors.AsType[*lockmw.AcquireError](err)
-		if !ok || refusal.Holder == nil || refusal.Holder.Instance != a.Instance() || refusal.Holder.Age <= 0 || refusal.Holder.Left < 15*time.Second {
+		if !ok {
+			t.Fatalf("wait %v: %v", wait, err)
+		}
+		if refusal.Holder == nil || refusal.Holder.Instance != a.Instance() || refusal.Holder.Age <= 0 || refusal.Holder.Left < 15*time.Second {
 			t.Errorf("wait %v: %v, Holder %+v", wait, err, refusal.Holder)
 		}
-		if ok && (refusal.RetryAfter < time.Second || refusal.RetryAfter > 3*time.Second) {
+		if refusal.RetryAfter < time.Second || refusal.RetryAfter > 3*time.Second {
 			t.Errorf("wait %v: RetryAfter = %v", wait, refusal.RetryAfter)
 		}
 	}
