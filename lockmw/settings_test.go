@@ -621,7 +621,8 @@ func TestRandomSettingsUnderLoadBreakNoExclusion(t *testing.T) {
 	s := redistest.Real(t)
 	lockers := []*lockmw.Locker{fromRedis(t, s.Client(t)), fromRedis(t, s.Client(t)), fromRedis(t, s.Client(t))}
 	program := lockmw.Policy{Name: "pay", Wait: 200 * time.Millisecond, TTL: 10 * time.Second}
-	const least, most = 20 * time.Millisecond, 400 * time.Millisecond // of the waits that are set
+	// Of the waits that are set: within such a one, nothing is set and taken away again, since Redis is read every 200 ms at most.
+	const least, most = 20 * time.Millisecond, 190 * time.Millisecond
 	var inside, overlaps, granted, refused, judged, unexplained, silent, changes atomic.Int64
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()
@@ -651,7 +652,7 @@ func TestRandomSettingsUnderLoadBreakNoExclusion(t *testing.T) {
 					silent.Add(1)
 				case !errors.Is(err, lockmw.ErrNotAcquired):
 					t.Error(err)
-				case certain && (waited < wait || waited > wait+time.Second && !stoodStill(asked)):
+				case certain && (waited < wait || waited > wait+time.Second) && !stoodStill(asked):
 					unexplained.Add(1)
 					t.Errorf("refused after %v, with %q, which is to wait for %v: %v", waited, by.Change, wait, err)
 				default:
