@@ -305,11 +305,14 @@ func TestABlockedLoggerHoldsUpNobody(t *testing.T) {
 // The events of a call come in their order, also where one is told in the
 // background.
 func TestTheEventsOfACallComeInOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *redistest.Mini) { // a call waits for its background only for a moment, which a busy machine may take
+	inBubble(t, func(t *testing.T, m *redistest.Mini) { // a call waits for the background for 20 ms, in which a busy machine may do nothing
 		c := m.Client(t)
 		var mu sync.Mutex
 		var kinds []lockmw.EventKind
 		l := testenv.Open(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+			if e.Kind == lockmw.EventContended { // which is told in the background
+				time.Sleep(10 * time.Millisecond)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			kinds = append(kinds, e.Kind)
