@@ -31,38 +31,38 @@ func TestManyKeysAreCheckedFirst(t *testing.T) {
 
 // A Redis that is silent until the deadline is unavailable, however many keys.
 func TestManyKeysOfASilentRedisAreUnavailable(t *testing.T) {
-	slow.Test(t)
-	t.Parallel()
-	client, proxy := proxied(t, redistest.Embedded(t))
-	l := testenv.Open(t, client)
-	mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{}))
-	proxy.BlackHole(faultproxy.Both)
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	_, _, err := l.AcquireAll(ctx, []string{"a", "b"}, lockmw.Policy{})
-	var refusal *lockmw.AcquireError
-	if !errors.Is(err, lockmw.ErrUnavailable) || !errors.As(err, &refusal) {
-		t.Errorf("err = %v", err)
-	}
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		client, proxy := proxied(t, s)
+		l := testenv.Open(t, client)
+		mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{}))
+		proxy.BlackHole(faultproxy.Both)
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		_, _, err := l.AcquireAll(ctx, []string{"a", "b"}, lockmw.Policy{})
+		var refusal *lockmw.AcquireError
+		if !errors.Is(err, lockmw.ErrUnavailable) || !errors.As(err, &refusal) {
+			t.Errorf("err = %v", err)
+		}
+	})
 }
 
 // Many keys of a Redis that is away take as long as one.
 func TestManyKeysFailOpenTogether(t *testing.T) {
-	slow.Test(t)
-	t.Parallel()
-	client, proxy := proxied(t, redistest.Embedded(t))
-	l := testenv.Open(t, client)
-	mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{}))
-	proxy.BlackHole(faultproxy.Both)
-	began := time.Now()
-	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c", "d", "e"}, lockmw.Policy{FailOpen: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("ran without the locks after %v", took)
-	}
-	mustRelease(t, lease)
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		client, proxy := proxied(t, s)
+		l := testenv.Open(t, client)
+		mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{}))
+		proxy.BlackHole(faultproxy.Both)
+		began := time.Now()
+		_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c", "d", "e"}, lockmw.Policy{FailOpen: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("ran without the locks after %v", took)
+		}
+		mustRelease(t, lease)
+	})
 }
 
 func TestManyKeysAreReleasedWithinOneBudget(t *testing.T) {
