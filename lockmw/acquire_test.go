@@ -3,7 +3,6 @@ package lockmw_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,40 +83,37 @@ func TestWaiterGetsTheLockWhenItIsReleased(t *testing.T) {
 }
 
 func TestWaitersAreServedInTheOrderTheyCame(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
-	key := redistest.Prefix(t)
-	c := s.Client(t)
 	lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
-	holder := mustAcquire(t, lockers[0], key, lockmw.Policy{})
-
 	const waiters = 30
-	var mu sync.Mutex
-	var order []int
-	var wg sync.WaitGroup
-	for i := range waiters {
-		came := time.Now()
-		wg.Go(func() {
-			_, lease, err := lockers[i%2].Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			order = append(order, i)
-			mu.Unlock()
-			mustRelease(t, lease)
-		})
-		await.Within(t, 5*time.Second, "it waits", func() bool {
-			return lockmw.Waiting(lockers[0], key)+lockmw.Waiting(lockers[1], key) == i+1 &&
-				queued(t, c, key) == min(i+1, len(lockers)) // the first of each
-		})
-		time.Sleep(time.Until(came.Add(10 * time.Millisecond))) // they come 10 ms apart
-	}
-	mustRelease(t, holder)
-	wg.Wait()
-	if !slices.IsSorted(order) || len(order) != waiters {
-		t.Errorf("served in the order %v", order)
-	}
+	wantInOrder(t, waiters, func(apart time.Duration) (order []int) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		holder := mustAcquire(t, lockers[0], key, lockmw.Policy{})
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range waiters {
+			wg.Go(func() {
+				_, lease, err := lockers[i%2].Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				mustRelease(t, lease)
+			})
+			await.Within(t, 5*time.Second, "it waits", func() bool {
+				return lockmw.Waiting(lockers[0], key)+lockmw.Waiting(lockers[1], key) == i+1 &&
+					queued(t, c, key) == min(i+1, len(lockers)) // the first of each
+			})
+			time.Sleep(apart)
+		}
+		mustRelease(t, holder)
+		wg.Wait()
+		return order
+	})
 }
 
 func TestCancelledWaiterReturnsAtOnceAndLeavesNothing(t *testing.T) {
