@@ -176,9 +176,12 @@ func TestLostReplyOfAReleaseThatPassesTheLockOn(t *testing.T) {
 		most := []time.Duration{700 * time.Millisecond, 2 * time.Second}[i] // before polling finds it; a release's timeout and some
 		client, proxy := proxied(t, s)
 		l := testenv.Open(t, client)
-		for round := range 5 {
+		const rounds = 5
+		least := rounds
+		for round := range rounds {
 			key := fmt.Sprint(prefix, i, "-", round)
 			lease := mustAcquire(t, l, key, otherTTL)
+			came := time.Now()
 			waiting := lineUp(t, l, key, patient, 3)
 			proxy.DropReplies(1, match, opts...)
 			meter, began := stalls.Start(), time.Now()
@@ -188,6 +191,9 @@ func TestLostReplyOfAReleaseThatPassesTheLockOn(t *testing.T) {
 			}
 			meter.Stop()
 			stood := meter.Between(began, time.Now())
+			if began.Sub(came)+stood >= 300*time.Millisecond { // who waits for longer asks Redis, and the release need not pass the lock on
+				least--
+			}
 			if err != nil && (stood < 100*time.Millisecond || !errors.Is(err, lockmw.ErrUnavailable)) { // its second try may be late where the machine stands
 				t.Error(err)
 			}
@@ -195,8 +201,8 @@ func TestLostReplyOfAReleaseThatPassesTheLockOn(t *testing.T) {
 				t.Errorf("held up for %v, of which the machine stood for %v", took, stood)
 			}
 		}
-		if proxy.Dropped() != 5 {
-			t.Errorf("%d replies were lost", proxy.Dropped())
+		if n := proxy.Dropped(); n < least || n > rounds {
+			t.Errorf("%d replies were lost, want %d to %d", n, least, rounds)
 		}
 	}
 	noKeys(t, s.Client(t), prefix, 3*time.Second)
@@ -242,7 +248,7 @@ func TestGivingUpWhileTheLockIsPassedOn(t *testing.T) {
 		}
 		began := time.Now()
 		mustRelease(t, mustAcquire(t, other, key, patient))
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 3*time.Second+machine.Between(began, time.Now()) { // what nobody gives back is there until its TTL
 			t.Errorf("the lock was not free for %v", took)
 		}
 	}
