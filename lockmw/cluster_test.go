@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/stalls"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -22,7 +23,10 @@ import (
 func TestSentinelFailoverUnderLoad(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
+	stood, began := stalls.During(t), time.Now()
 	w := redistest.Sentinel(t, redistest.DownSoon())
+	stop := redistest.Pulse(stood, 20*time.Millisecond, redistest.Silences, w.Servers()[0].Client(t))
+	defer stop()
 	lockers := []*lockmw.Locker{testenv.Open(t, w.Client(t)), testenv.Open(t, w.Client(t))}
 	ld := startLoad(lockers, 4, []string{"a", "b", "c"}, lockmw.Policy{TTL: 2 * time.Second, Wait: 5 * time.Second})
 	ld.more(t, 300)
@@ -30,6 +34,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stop()
 	killed := time.Now()
 	if err := w.KillMaster(t.Context()); err != nil {
 		t.Fatal(err)
@@ -50,7 +55,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	ld.end(t)
 	var last time.Time
 	for _, m := range ld.mishaps {
-		if m.at.Before(killed) {
+		if m.at.Before(killed) && stood.Longest(began, killed) < 300*time.Millisecond { // or the Sentinels may have replaced a master that stood still
 			t.Errorf("an error before the master was killed: %v", m.err)
 		}
 		last = m.at
@@ -459,8 +464,11 @@ func TestASlotThatNobodyServesIsNoOutage(t *testing.T) {
 		}
 	}
 	l := testenv.Open(t, c.Client(t))
-	p := lockmw.Policy{Wait: 300 * time.Millisecond, FailOpen: true}
-	for range 10 { // a node at random is asked
+	for i := range 10 { // a node at random is asked
+		p := lockmw.Policy{FailOpen: true}
+		if i < 2 {
+			p.Wait = 2 * time.Second // longer than a moment in which no node answers, on a busy machine
+		}
 		_, lease, err := l.Acquire(ctx, "unserved", p)
 		if !errors.Is(err, lockmw.ErrUnavailable) {
 			t.Errorf("err = %v, want ErrUnavailable", err)
