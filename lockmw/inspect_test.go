@@ -172,7 +172,7 @@ func TestInspectShowsAForeignHolder(t *testing.T) {
 
 func TestForceReleaseServesTheNextWaiter(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		for _, policy := range []lockmw.Policy{{TTL: time.Second}, {TTL: time.Second, Mode: lockmw.Shared}, {TTL: time.Second, Permits: 1}} {
+		for _, policy := range []lockmw.Policy{{TTL: 5 * time.Second}, {TTL: 5 * time.Second, Mode: lockmw.Shared}, {TTL: 5 * time.Second, Permits: 1}} {
 			a, b, operator := testenv.Open(t, c), testenv.Open(t, c), testenv.Open(t, c)
 			old := mustAcquire(t, a, key, policy)
 			waiter := make(chan *lockmw.Lease, 1)
@@ -240,16 +240,19 @@ func TestQuorumIsInspectedAndForced(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 3)
 	a, b := ns.locker(t), ns.locker(t)
-	old := mustAcquire(t, a, "k", lockmw.Policy{TTL: 10 * time.Second}) // its nodes have a second to answer
+	var old *lockmw.Lease
+	key := onAllNodes(t, ns, func(key string) {
+		old = mustAcquire(t, a, key, lockmw.Policy{TTL: 10 * time.Second}) // its nodes have a second to answer
+	})
 	ns[1].Kill()
-	info := mustInspect(t, b, "k")
+	info := mustInspect(t, b, key)
 	if !info.Held || len(info.Holders) != 1 || info.Holders[0].Instance != a.Instance() {
 		t.Errorf("%+v, want %s", info, a.Instance())
 	}
-	if err := b.ForceRelease(context.Background(), "k"); err != nil {
+	if err := b.ForceRelease(context.Background(), key); err != nil {
 		t.Fatal(err)
 	}
-	next := mustAcquire(t, b, "k", lockmw.Policy{Wait: 20 * time.Second})
+	next := mustAcquire(t, b, key, lockmw.Policy{Wait: 20 * time.Second})
 	lockmw.RenewAll(a) // finds it taken
 	<-old.Context().Done()
 	mustRelease(t, next)
