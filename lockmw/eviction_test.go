@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
@@ -22,33 +24,48 @@ func TestObserversAreWarnedOfEviction(t *testing.T) {
 			if err := s.Client(t).ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err(); err != nil {
 				t.Fatal(err)
 			}
-			warned := make(chan lockmw.Event, 10)
-			l := testenv.Open(t, s.Client(t), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
-				if e.Kind == lockmw.EventServerWarning {
-					warned <- e
-				}
-			}))
-			for range 3 {
-				_, lease, err := l.AcquireAll(t.Context(), keys, lockmw.Policy{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				mustRelease(t, lease)
+			began := time.Now()
+			got := warnings(t, s.Client(t), keys)
+			for try := 1; len(got) == 0 && stoodStill(began) && try < 5; try++ { // each Locker asks once, and not for longer than a second
+				began = time.Now()
+				got = warnings(t, s.Client(t), keys)
 			}
-			select {
-			case e := <-warned:
-				if !strings.Contains(e.Err.Error(), "volatile-lru") || e.Key != "" {
-					t.Errorf("warned by %+v, want an error that names the policy, and no key", e)
-				}
-			case <-time.After(20 * time.Second):
-				t.Error("not warned")
+			if len(got) != 1 {
+				t.Fatalf("warned by %+v, want one warning", got)
 			}
-			if err := l.Close(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-			if n := len(warned); n > 0 {
-				t.Errorf("warned %d times more", n)
+			if e := got[0]; !strings.Contains(e.Err.Error(), "volatile-lru") || e.Key != "" {
+				t.Errorf("warned by %+v, want an error that names the policy, and no key", e)
 			}
 		})
 	}
+}
+
+// warnings has a Locker take locks, and returns what its observer was warned of.
+func warnings(t *testing.T, client *redis.Client, keys []string) (all []lockmw.Event) {
+	t.Helper()
+	warned := make(chan lockmw.Event, 10)
+	l := testenv.Open(t, client, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+		if e.Kind == lockmw.EventServerWarning {
+			warned <- e
+		}
+	}))
+	for range 3 {
+		_, lease, err := l.AcquireAll(t.Context(), keys, lockmw.Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, lease)
+	}
+	select {
+	case e := <-warned:
+		all = append(all, e)
+	case <-time.After(3 * time.Second):
+	}
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for len(warned) > 0 {
+		all = append(all, <-warned)
+	}
+	return all
 }
