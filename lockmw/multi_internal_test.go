@@ -221,35 +221,36 @@ func TestManyKeysAreHadWhoseAnswerWasLost(t *testing.T) {
 // An observer is told of the first of many keys, and closes the Locker. By then nobody may have to give back any more what a command
 // without an answer has got, or Close would say that nothing is left, and the other keys would stay until their TTL is over.
 func TestCloseWhileAnObserverIsToldOfManyKeysWhoseAnswerWasLost(t *testing.T) {
-	t.Parallel()
-	var l *Locker
-	var end func()
-	var once sync.Once
-	var m *redistest.Mini
-	observed := WithObserver(func(_ context.Context, e Event) {
-		if e.Kind == EventAcquired {
-			once.Do(func() {
-				end()
-				ctx, cancel := context.WithCancel(context.Background())
-				cancel()
-				if err := l.Close(ctx); err != nil {
-					t.Errorf("Close = %v", err)
-				}
-				if left := m.Keys(); len(left) > 0 {
-					t.Errorf("left after Close: %q", left)
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		var l *Locker
+		var end func()
+		var once sync.Once
+		m := redistest.InMemory(t)
+		observed := WithObserver(func(_ context.Context, e Event) {
+			if e.Kind == EventAcquired {
+				once.Do(func() {
+					end()
+					ctx, cancel := context.WithCancel(context.Background())
+					cancel()
+					if err := l.Close(ctx); err != nil {
+						t.Errorf("Close = %v", err)
+					}
+					if left := m.Keys(); len(left) > 0 {
+						t.Errorf("left after Close: %q", left)
+					}
+				})
+			}
+		})
+		l, _, end = unheardLockerOn(t, m, observed)
+		_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{TTL: time.Minute, Wait: time.Minute})
+		if err == nil {
+			err = lease.Release(context.Background())
 		}
+		if !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) {
+			t.Errorf("err = %v, want that the Locker was closed", err)
+		}
+		nothingIsLeft(t, m)
 	})
-	m, l, _, end = unheardLocker(t, observed)
-	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{TTL: time.Minute, Wait: time.Minute})
-	if err == nil {
-		err = lease.Release(context.Background())
-	}
-	if !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) {
-		t.Errorf("err = %v, want that the Locker was closed", err)
-	}
-	nothingIsLeft(t, m)
 }
 
 // Each of many keys has its note written before the command for all, and not again where that had no answer: Close waits for the call
