@@ -72,7 +72,7 @@ func TestLosingOneOfManyKeysLosesAll(t *testing.T) {
 		l := testenv.Open(t, c)
 		keys := []string{"x", "y", "z"}
 		for _, lost := range keys {
-			_, whole, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Prefix: prefix, TTL: 600 * time.Millisecond})
+			_, whole, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Prefix: prefix, TTL: 5 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
