@@ -110,9 +110,51 @@ func (d *doors) call() error {
 	return err
 }
 
+// told returns the refusals that were told of since it was called last.
+func (d *doors) told() (refused []error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	refused, d.refused = d.refused, nil
+	return refused
+}
+
+// isBehind reports whether err says r.
+func (r refusal) isBehind(err error) bool {
+	return slices.ContainsFunc(append(r.or, r.word), func(text string) bool { return strings.Contains(err.Error(), text) })
+}
+
 func (r refusal) check(t *testing.T) {
 	client, mend := r.provoke(t)
 	d := newDoors(t, client)
+	var refused []error
+	for range 10 { // who was not answered in time is refused for that: the server may be too busy to say more
+		r.ask(t, d)
+		refused = d.told()
+		if !slices.ContainsFunc(refused, func(err error) bool { return !r.isBehind(err) }) {
+			break
+		}
+	}
+	if len(refused) != 2 {
+		t.Errorf("%d refusals, want 2", len(refused))
+	}
+	for _, err := range refused {
+		if !errors.Is(err, lockmw.ErrUnavailable) || !r.isBehind(err) {
+			t.Errorf("error = %v, want ErrUnavailable and %s", err, r.word)
+		}
+	}
+	if mend == nil {
+		return
+	}
+	mend()
+	await.Within(t, patience, "requests are served again", func() bool { return d.post().Code == http.StatusOK && d.call() == nil })
+	if d.runs < 2 {
+		t.Errorf("the handler ran %d times, want two at least", d.runs)
+	}
+}
+
+// ask goes once to each door, which must refuse.
+func (r refusal) ask(t *testing.T, d *doors) {
+	t.Helper()
 	w := d.post()
 	var problem struct{ Code string }
 	if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil {
@@ -129,22 +171,5 @@ func (r refusal) check(t *testing.T) {
 	}
 	if d.runs > 0 {
 		t.Errorf("the handler ran %d times", d.runs)
-	}
-	if len(d.refused) != 2 {
-		t.Errorf("%d refusals, want 2", len(d.refused))
-	}
-	for _, err := range d.refused {
-		says := func(what string) bool { return strings.Contains(err.Error(), what) }
-		if !errors.Is(err, lockmw.ErrUnavailable) || !says(r.word) && !slices.ContainsFunc(r.or, says) {
-			t.Errorf("error = %v, want ErrUnavailable and %s", err, r.word)
-		}
-	}
-	if mend == nil {
-		return
-	}
-	mend()
-	await.Within(t, patience, "requests are served again", func() bool { return d.post().Code == http.StatusOK && d.call() == nil })
-	if d.runs < 2 {
-		t.Errorf("the handler ran %d times, want two at least", d.runs)
 	}
 }
