@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/stalls"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
 )
@@ -25,6 +27,8 @@ func TestALateReplyUnderManyCallers(t *testing.T) {
 		callers, lasts = 100, 10*time.Second // 500 would keep it so busy that a release's 400 ms pass without any fault
 	}
 	server := redistest.Real(t)
+	stood := stalls.During(t)
+	t.Cleanup(redistest.Pulse(stood, 20*time.Millisecond, redistest.Silences, server.Client(t)))
 	s := openSlowly(t, server.Addr())
 	ctx := context.Background()
 	var held []*lockmw.Lease
@@ -49,12 +53,16 @@ func TestALateReplyUnderManyCallers(t *testing.T) {
 				if err == nil {
 					err = lease.Release(ctx)
 				}
-				if err != nil {
+				// Behind a late reply, a release's 400 ms are over when a busy machine stands still for the rest of them.
+				stoodStill := testing.Short() && errors.Is(err, lockmw.ErrUnavailable) && stood.Longest(began, time.Now()) >= 400*time.Millisecond-late
+				switch {
+				case err == nil:
+					turns.Add(1)
+				case !stoodStill:
 					failed.Add(1)
 					t.Error(err)
 					return
 				}
-				turns.Add(1)
 				select { // else all would be behind the late reply
 				case <-working.Done():
 				case <-time.After(time.Duration(20+i%20) * time.Millisecond):

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
@@ -23,7 +24,7 @@ import (
 // it holds all.
 func holders(t *testing.T, addr, name string, number int, change func(*worker.Key)) *worker.Process {
 	t.Helper()
-	c := worker.Config{Name: name, Engine: engines.Ours, Redis: engines.One(addr), TTL: ttl(), Wait: 5 * ttl()}
+	c := worker.Config{Name: name, Engine: engines.Ours, Redis: engines.One(addr), TTL: toldTTL(), Wait: 5 * toldTTL()}
 	for i := range number {
 		key := worker.Key{Name: fmt.Sprintf("%s-%d", name, i), Kind: history.Mutex, Goroutines: 1, StaysAlive: true, Turns: 1}
 		if change != nil {
@@ -45,17 +46,17 @@ func holders(t *testing.T, addr, name string, number int, change func(*worker.Ke
 
 // Check 7 of REPORT.md.
 func TestStoppedHolderFindsOutAtOnce(t *testing.T) {
-	redis := redistest.Real(t)
+	redis, ttl := redistest.Real(t), toldTTL()
 	stops, each := record.Pick(2, 10), 5
 	var late []time.Duration
 	valid, first := 0, 0
 	for i := range stops {
 		p := holders(t, redis.Addr(), fmt.Sprintf("stopped%d", i), each, func(k *worker.Key) { k.Watch = true })
-		time.Sleep(time.Duration(i) * ttl() / 10) // at another point between two renewals
+		time.Sleep(time.Duration(i) * ttl / 10) // at another point between two renewals
 		if err := p.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * ttl() / 2)
+		time.Sleep(3 * ttl / 2)
 		resumed := clock.Now()
 		if err := p.Cont(); err != nil {
 			t.Fatal(err)
@@ -99,22 +100,23 @@ func TestStoppedHolderFindsOutAtOnce(t *testing.T) {
 
 // Check 8 of REPORT.md.
 func TestKilledHolderIsSucceeded(t *testing.T) {
-	redis := redistest.Real(t)
+	redis, ttl := redistest.Real(t), toldTTL()
 	rounds, each := record.Pick(1, 10), 10
 	locks, err := lockmw.New(redis.Client(t))
 	if err != nil {
 		t.Fatal(err)
 	}
+	var entered sync.WaitGroup
+	defer entered.Wait() // Close ends those who still wait
 	defer locks.Close(context.Background())
 	var mu sync.Mutex
 	var took []time.Duration
 	for i := range rounds {
 		p := holders(t, redis.Addr(), fmt.Sprintf("killed%d", i), each, nil)
-		var entered sync.WaitGroup
 		got := make([]time.Duration, each)
 		for j := range each {
 			entered.Go(func() {
-				_, lease, err := locks.Acquire(context.Background(), p.Config.Keys[j].Name, lockmw.Policy{TTL: ttl(), Wait: 10 * ttl()})
+				_, lease, err := locks.Acquire(context.Background(), p.Config.Keys[j].Name, lockmw.Policy{TTL: ttl, Wait: time.Minute})
 				if err != nil {
 					t.Error(err)
 					return
@@ -125,15 +127,16 @@ func TestKilledHolderIsSucceeded(t *testing.T) {
 				}
 			})
 		}
-		for waiting := 0; waiting < each; { // all stand in their queues
-			waiting = 0
+		await.Within(t, 30*time.Second, "all stand in their queues", func() bool {
+			waiting := 0
 			for j := range each {
 				if info, err := locks.Inspect(context.Background(), p.Config.Keys[j].Name); err == nil {
 					waiting += info.Waiting
 				}
 			}
-		}
-		time.Sleep(time.Duration(i) * ttl() / 10) // at another point between two renewals
+			return waiting == each
+		})
+		time.Sleep(time.Duration(i) * ttl / 10) // at another point between two renewals
 		killed := clock.Now()
 		p.Kill()
 		entered.Wait()
@@ -144,7 +147,7 @@ func TestKilledHolderIsSucceeded(t *testing.T) {
 		mu.Unlock()
 	}
 	slices.Sort(took)
-	limit := ttl() + 500*time.Millisecond
+	limit := ttl + 500*time.Millisecond
 	if testing.Short() {
 		limit += 10 * time.Second // on a machine that is busy with other tests
 	}
