@@ -15,10 +15,10 @@
 // not mended yet. Bounds in time grow with how busy the machine was
 // (internal/test/stalls), and a server that was too busy to answer a ping (redistest.Pulse) may
 // have been taken for silent. Rounds run in child processes (lane.go), several at a
-// time.
+// time. The short run, which is a part of make test, draws from a fixed seed: new ones are for make combos.
 //
 //	make combos                                          the whole matrix
-//	PROOF_SEED=7 go test -short ./combos                 a short run, again
+//	PROOF_SEED=7 go test -short ./combos                 a short run with another seed
 //	PROOF_ROUND=single/redis-server/42 go test ./combos  one round alone
 //
 // REDIS_SERVERS names further redis-server programs, separated by colons or

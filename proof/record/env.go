@@ -15,7 +15,12 @@ const SeedEnv = "PROOF_SEED"
 // processes and servers.
 func Seed(tb testing.TB) uint64 {
 	tb.Helper()
-	s := rand.Uint64() >> 1
+	return SeedOr(tb, rand.Uint64()>>1)
+}
+
+// SeedOr is Seed for a run that has the seed s unless SeedEnv names another.
+func SeedOr(tb testing.TB, s uint64) uint64 {
+	tb.Helper()
 	if text := os.Getenv(SeedEnv); text != "" {
 		var err error
 		if s, err = strconv.ParseUint(text, 10, 64); err != nil {
