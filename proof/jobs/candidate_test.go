@@ -41,7 +41,7 @@ type sight struct {
 	Fence  int64  `json:"fence,omitempty"`  // of the term
 	Slot   int64  `json:"slot,omitempty"`   // the time for which a job was planned
 	Asked  int64  `json:"asked,omitempty"`  // the slot for which the job was asked for, and answered
-	Unsure int64  `json:"unsure,omitempty"` // the same, where Redis was not heard of
+	Unsure int64  `json:"unsure,omitempty"` // the same, where Redis was not heard of, or the lock was lost
 	Failed string `json:"failed,omitempty"`
 
 	by string
@@ -123,7 +123,7 @@ func runJobs(ctx context.Context, locks *lockmw.Locker, r role, tell func(sight)
 			return nil
 		})
 		switch {
-		case errors.Is(err, lockmw.ErrUnavailable):
+		case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrLost): // a process that was stopped at its run has told of it
 			tell(sight{Unsure: slot.UnixNano()})
 		case err != nil && ctx.Err() == nil:
 			tell(sight{Failed: fmt.Sprintf("Once: %v", err)})
