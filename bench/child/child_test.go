@@ -27,18 +27,24 @@ func TestProcessesShareAWindow(t *testing.T) {
 	spec := load.Spec{Library: library.Raw, Addr: redistest.Real(t).Addr(), Goroutines: 2, Keys: load.Own}
 	other := spec
 	other.Part = 1
-	g, err := Start(limited(t), []load.Spec{spec, other})
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin := time.Now().Add(50 * time.Millisecond)
+	var r load.Result
 	called := false
-	r, err := g.Run(load.Window{Begin: begin, End: begin.Add(300 * time.Millisecond)}, func() error {
-		called = true
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	for range 3 { // on a busy machine a window may be over before anybody has had a turn
+		g, err := Start(limited(t), []load.Spec{spec, other})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now().Add(50 * time.Millisecond)
+		r, err = g.Run(load.Window{Begin: begin, End: begin.Add(300 * time.Millisecond)}, func() error {
+			called = true
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Turns > r.Most { // both had one
+			break
+		}
 	}
 	if !called || r.Turns == 0 || r.Most >= r.Turns {
 		t.Errorf("called %v; %d turns, most %d", called, r.Turns, r.Most)

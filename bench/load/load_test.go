@@ -14,6 +14,21 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
+// windows is how often a test measures that wants turns: on a busy machine a window may be over
+// before there were any.
+const windows = 3
+
+// runUntil is runFor, once more if there were fewer turns.
+func runUntil(t *testing.T, turns int64, s Spec) (r Result) {
+	t.Helper()
+	for range windows {
+		if r = runFor(t, s); r.Turns >= turns {
+			break
+		}
+	}
+	return r
+}
+
 // runFor runs s for a short while.
 func runFor(t *testing.T, s Spec) Result {
 	t.Helper()
@@ -41,7 +56,7 @@ func runFor(t *testing.T, s Spec) Result {
 }
 
 func TestTurnsOnOneKeyAreMeasured(t *testing.T) {
-	r := runFor(t, Spec{Library: library.Ours, Goroutines: 3, Lockers: 2, Keys: One, Hold: time.Millisecond})
+	r := runUntil(t, 10, Spec{Library: library.Ours, Goroutines: 3, Lockers: 2, Keys: One, Hold: time.Millisecond})
 	if r.Turns == 0 || r.Most < r.Fewest || r.Most > r.Turns {
 		t.Errorf("%d turns, most %d, fewest %d", r.Turns, r.Most, r.Fewest)
 	}
@@ -71,8 +86,15 @@ func (free) Close() error { return nil }
 
 func TestTheMeasurementAllocatesNothingPerTurn(t *testing.T) {
 	job := &turns{spec: Spec{Goroutines: 1, Keys: Own}, wire: new(library.Wire), turners: []turner{free{}}}
-	begin := time.Now().Add(10 * time.Millisecond)
-	r, err := job.Run(t.Context(), Window{Begin: begin, End: begin.Add(100 * time.Millisecond)})
+	var r Result
+	var err error
+	for range windows {
+		begin := time.Now().Add(10 * time.Millisecond)
+		r, err = job.Run(t.Context(), Window{Begin: begin, End: begin.Add(100 * time.Millisecond)})
+		if err != nil || r.Turns >= 1000 {
+			break
+		}
+	}
 	if err != nil || r.Turns < 1000 || r.Allocs > r.Turns/10 {
 		t.Errorf("%d allocations in %d turns, %v", r.Allocs, r.Turns, err)
 	}
@@ -87,7 +109,7 @@ func TestHeldLeasesAreMeasured(t *testing.T) {
 
 func TestRecordedTurnsAreSentAgain(t *testing.T) {
 	for library, commands := range map[string]int64{library.Ours: 5, library.OursByScripts: 2, library.Redislock: 2, library.Raw: 2} {
-		r := runFor(t, Spec{Library: library, Replay: 10})
+		r := runUntil(t, 1, Spec{Library: library, Replay: 10})
 		if r.Turns == 0 || r.Commands != commands*r.Turns || r.CPU == 0 {
 			t.Errorf("%s: %d turns of %d commands, %v CPU", library, r.Turns, r.Commands, r.CPU)
 		}
