@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -56,12 +56,20 @@ func startPrometheus(t *testing.T, every time.Duration, r rules, jobs map[string
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // for a port that is free
-	if err != nil {
-		t.Fatal(err)
+	for range 5 { // somebody else may have the port
+		if p, ran := runPrometheus(t, dir); ran {
+			return p
+		}
 	}
-	addr := l.Addr().String()
-	l.Close()
+	t.Fatal("Prometheus ends before it is ready")
+	return nil
+}
+
+// runPrometheus runs a server with the configuration in dir on a port at random. ran is false if it has ended before it
+// was ready.
+func runPrometheus(t *testing.T, dir string) (p *prometheus, ran bool) {
+	t.Helper()
+	addr := fmt.Sprint("127.0.0.1:", 12000+rand.IntN(20000)) // below those that the system gives to whoever asks for any
 	cmd := exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr, "--log.level=warn")
 	var log bytes.Buffer
@@ -69,23 +77,34 @@ func startPrometheus(t *testing.T, every time.Duration, r rules, jobs map[string
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v; scripts/ensure.sh prometheus installs it", err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // what it has written is thrown away
-		_ = cmd.Wait()
+		<-ended
 		if t.Failed() {
 			t.Logf("prometheus wrote:\n%s", &log)
 		}
 	})
-	p := &prometheus{"http://" + addr}
-	await.Within(t, limit, "Prometheus is ready", func() bool {
+	p = &prometheus{"http://" + addr}
+	await.Within(t, limit, "Prometheus is ready, or has ended", func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+		}
 		resp, err := web.Get(p.url + "/-/ready")
 		if err != nil {
 			return false
 		}
 		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
+		ran = resp.StatusCode == http.StatusOK
+		return ran
 	})
-	return p
+	return p, ran
 }
 
 // get asks the server's API, and returns what it has to say of it.
