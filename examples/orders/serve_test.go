@@ -138,9 +138,7 @@ func TestServedProgramShowsEverything(t *testing.T) {
 		if status, _ := get(t, shop+consolePath); status == http.StatusNotFound || status == 0 {
 			t.Errorf("the console of shop %d answers %d", i+1, status)
 		}
-		if _, text := get(t, shop+metricsPath); !strings.Contains(text, "\nlockmw_redis_up 1\n") {
-			t.Errorf("the metrics of shop %d do not tell that Redis is up:\n%s", i+1, text)
-		}
+		awaitRedisUp(t, shop)
 	}
 	p.await(t, "takes the lock of order:13 by force from shop-")
 	p.await(t, "lost the lock of order 13")
@@ -173,6 +171,18 @@ func (p *opened) signal(t *testing.T, pid int, s syscall.Signal) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// awaitRedisUp returns when the metrics of a shop tell that Redis is up.
+func awaitRedisUp(t *testing.T, shop string) {
+	t.Helper()
+	text := ""
+	for end := time.Now().Add(limit / 2); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if _, text = get(t, shop+metricsPath); strings.Contains(text, "\nlockmw_redis_up 1\n") {
+			return
+		}
+	}
+	t.Errorf("the metrics of %s do not tell that Redis is up:\n%s", shop, text)
 }
 
 // awaitPayment returns when an order can be paid.

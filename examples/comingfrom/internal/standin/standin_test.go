@@ -47,7 +47,7 @@ func (p *tape) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // values and hashes are different each time, and so are the last digits of a rest of time.
 var (
 	values = regexp.MustCompile(`ADDED:[0-9-]+T[0-9:.]+Z@\S+:[0-9a-f-]{36}|\b[0-9a-f]{32}\b|\b[0-9a-f]{8}-[0-9a-f-]{27}\b`)
-	rests  = regexp.MustCompile(`\b59\d{3}\b`)
+	rests  = regexp.MustCompile(`\b5\d{4}\b`)
 	hashes = regexp.MustCompile(`^evalsha [0-9a-f]{40}`)
 )
 
