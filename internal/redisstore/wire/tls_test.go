@@ -113,97 +113,126 @@ func TestAReaderLeavesInTheMiddleOfARecord(t *testing.T) {
 // Over TLS, too, many callers that leave cost nobody a reply or a connection; and one that
 // is cut in the middle of a reply costs those alone that are under way over it.
 func TestManyCallersOverTLS(t *testing.T) {
-	const callers, size, lasts = 64, 2, time.Second
 	for _, cuts := range []bool{false, true} {
-		s, overTLS := newSecured(t)
-		var enough atomic.Bool
-		p := s.pool(size, overTLS, func(o *Options) {
-			dial := o.Dial
-			o.Dial = func(ctx context.Context) (net.Conn, error) {
-				if enough.Load() {
-					return nil, errUnlucky
-				}
-				return dial(ctx)
+		for try := 1; ; try++ {
+			err := manyCallersOverTLS(t, cuts)
+			if errors.Is(err, ErrStuck) && try < 3 { // a server that a busy machine holds up takes no commands meanwhile
+				t.Log("once more: ", err)
+				continue
 			}
-		})
-		s.connected(p, size)
-		enough.Store(!cuts)
-		write := func(c net.Conn, record []byte) error {
-			part := rand.N(len(record))
-			switch n := rand.N(2000); {
-			case n == 0 && cuts:
-				_, _ = c.Write(record[:part])
-				_ = c.Close()
-				return io.ErrClosedPipe
-			case n < 10:
-				if _, err := c.Write(record[:part]); err != nil {
-					return err
-				}
-				record = record[part:]
-				time.Sleep(2 * tickEvery) // readers are interrupted by a tick
+			if err != nil {
+				t.Error(err)
 			}
-			_, err := c.Write(record)
-			return err
-		}
-		s.writes.Store(&write)
-		until := time.Now().Add(lasts)
-		var all sync.WaitGroup
-		var answered, left, lates, cut atomic.Int32
-		happened := func() bool {
-			return answered.Load() > 0 && left.Load() > 0 && s.interrupted.Load() > 0 && cuts == (cut.Load() > 0)
-		}
-		for i := range callers {
-			all.Go(func() {
-				for turn := 0; time.Now().Before(until) || !happened() && time.Since(until) < patience; turn++ {
-					argument := fmt.Sprint(i, "/", turn)
-					c := ask(argument)
-					c.Late = func(reply []byte, err error) {
-						if lates.Add(1); err == nil {
-							s.echoed(reply, argument)
-						} else if !cuts {
-							t.Errorf("Late was told %v", err)
-						}
-					}
-					ctx, cancel := context.WithCancelCause(t.Context())
-					stays := patience
-					if i%2 == 0 {
-						stays = rand.N(3 * tickEvery)
-					}
-					leaves := time.AfterFunc(stays, func() { cancel(errGaveUp) })
-					_, err := p.Do(ctx, c)
-					leaves.Stop()
-					cancel(nil)
-					e := (*Error)(nil)
-					switch {
-					case err == nil:
-						s.echoed(c.Reply, argument)
-						answered.Add(1)
-					case !errors.As(err, &e):
-						t.Errorf("Do = %v, want an *Error", err)
-					case e.Pending:
-						left.Add(1)
-					case errors.Is(err, errGaveUp): // before it was sent, or while its connection was cut
-					case cuts && e.Sent:
-						cut.Add(1)
-					default:
-						t.Errorf("Do = %v, sent %v", e, e.Sent)
-					}
-				}
-			})
-		}
-		all.Wait()
-		await.Until(t, "all calls have an outcome", func() bool { return p.Open() == 0 })
-		s.writes.Store(nil)
-		s.answered(p, "in the end")
-		t.Logf("%d answered, %d left, %d cut; %d reads interrupted, %d connections", answered.Load(), left.Load(), cut.Load(), s.interrupted.Load(), s.accepted.Load())
-		if lates.Load() != left.Load() {
-			t.Errorf("%d callers left, and Late was called %d times", left.Load(), lates.Load())
-		}
-		if !happened() {
-			t.Error("not all that was to happen has happened")
-		}
-		if n := p.Connections(); !cuts && n != size {
-			t.Errorf("%d of %d connections are left", n, size)
+			break
 		}
 	}
+}
+
+// manyCallersOverTLS returns the errors that callers were told and ought not to be.
+func manyCallersOverTLS(t *testing.T, cuts bool) error {
+	t.Helper()
+	const callers, size, lasts = 64, 2, time.Second
+	s, overTLS := newSecured(t)
+	var enough atomic.Bool
+	p := s.pool(size, overTLS, func(o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			if enough.Load() {
+				return nil, errUnlucky
+			}
+			return dial(ctx)
+		}
+	})
+	s.connected(p, size)
+	enough.Store(!cuts)
+	write := func(c net.Conn, record []byte) error {
+		part := rand.N(len(record))
+		switch n := rand.N(2000); {
+		case n == 0 && cuts:
+			_, _ = c.Write(record[:part])
+			_ = c.Close()
+			return io.ErrClosedPipe
+		case n < 10:
+			if _, err := c.Write(record[:part]); err != nil {
+				return err
+			}
+			record = record[part:]
+			time.Sleep(2 * tickEvery) // readers are interrupted by a tick
+		}
+		_, err := c.Write(record)
+		return err
+	}
+	s.writes.Store(&write)
+	until := time.Now().Add(lasts)
+	var all sync.WaitGroup
+	var answered, left, lates, cut atomic.Int32
+	var mu sync.Mutex
+	var told error
+	var over atomic.Bool // somebody was told of an error
+	tells := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = errors.Join(told, err)
+		over.Store(true)
+	}
+	happened := func() bool {
+		return answered.Load() > 0 && left.Load() > 0 && s.interrupted.Load() > 0 && cuts == (cut.Load() > 0)
+	}
+	for i := range callers {
+		all.Go(func() {
+			for turn := 0; !over.Load() && (time.Now().Before(until) || !happened() && time.Since(until) < patience); turn++ {
+				argument := fmt.Sprint(i, "/", turn)
+				c := ask(argument)
+				c.Late = func(reply []byte, err error) {
+					if lates.Add(1); err == nil {
+						s.echoed(reply, argument)
+					} else if !cuts {
+						tells(fmt.Errorf("Late was told %w", err))
+					}
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				stays := patience
+				if i%2 == 0 {
+					stays = rand.N(3 * tickEvery)
+				}
+				leaves := time.AfterFunc(stays, func() { cancel(errGaveUp) })
+				_, err := p.Do(ctx, c)
+				leaves.Stop()
+				cancel(nil)
+				e := (*Error)(nil)
+				switch {
+				case err == nil:
+					s.echoed(c.Reply, argument)
+					answered.Add(1)
+				case !errors.As(err, &e):
+					tells(fmt.Errorf("Do = %w, want an *Error", err))
+				case e.Pending:
+					left.Add(1)
+				case errors.Is(err, errGaveUp): // before it was sent, or while its connection was cut
+				case cuts && e.Sent:
+					cut.Add(1)
+				default:
+					tells(fmt.Errorf("Do = %w, sent %v", e, e.Sent))
+				}
+			}
+		})
+	}
+	all.Wait()
+	await.Until(t, "all calls have an outcome", func() bool { return p.Open() == 0 })
+	s.writes.Store(nil)
+	if told != nil {
+		return told
+	}
+	s.answered(p, "in the end")
+	t.Logf("%d answered, %d left, %d cut; %d reads interrupted, %d connections", answered.Load(), left.Load(), cut.Load(), s.interrupted.Load(), s.accepted.Load())
+	if lates.Load() != left.Load() {
+		t.Errorf("%d callers left, and Late was called %d times", left.Load(), lates.Load())
+	}
+	if !happened() {
+		t.Error("not all that was to happen has happened")
+	}
+	if n := p.Connections(); !cuts && n != size {
+		t.Errorf("%d of %d connections are left", n, size)
+	}
+	return nil
 }
