@@ -62,14 +62,16 @@ func (s *server) connected(p *Pool, n int) {
 	resume := s.stopsReading()
 	var all sync.WaitGroup
 	await.Until(s.T, "all connections are in use", func() bool {
-		all.Go(func() { s.answered(p, "one of many") })
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		used := 0
 		for _, k := range p.conns {
 			if k != nil && k.inFlight.n > 0 {
 				used++
 			}
+		}
+		p.mu.Unlock()
+		if used < n {
+			all.Go(func() { s.answered(p, "one of many") })
 		}
 		return used == n
 	})
@@ -164,6 +166,7 @@ func TestAConnectionThatDoesNotHeedDeadlines(t *testing.T) {
 		}
 		close(hold)
 		s.answered(p, "next")
+		s.unhurried(p)
 	}
 	if n := s.accepted.Load(); n != 2 {
 		t.Errorf("%d connections, want 2", n)
@@ -194,6 +197,7 @@ func TestADeadlineWithAnErrorOfItsOwn(t *testing.T) {
 	left := make(chan error, 1)
 	go func() { _, err := p.Do(ctx, ask("a")); left <- err }()
 	await.Until(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+	s.unhurried(p)
 	cancel(errGaveUp)
 	failed(t, await.Receive(t, "the caller", left), true, true)
 	resume()
@@ -230,6 +234,7 @@ func TestAConnectionWhoseCloseBlocks(t *testing.T) {
 		t.Errorf("Do = %v, want %v", e, ErrSilent)
 	}
 	resume()
+	p.bearsSilence()
 	s.answered(p, "next")
 	go func() { defer close(closed); p.Close() }()
 	select {
@@ -291,6 +296,7 @@ func TestAReplyToACommandThatIsNotWritten(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() { s.answered(p, "first") })
 	await.Until(t, "the first is written", func() bool { return replied.Load() == 1 })
+	s.unhurried(p)
 	all.Go(func() { s.answered(p, "next") })
 	await.Until(t, "the next waits for the writer", func() bool {
 		p.mu.Lock()
@@ -354,8 +360,9 @@ func TestAllConnectionsHang(t *testing.T) {
 	await.Until(t, "all connections hang", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.dialTook, p.dialFailed, p.swapDialled = 0, time.Time{}, time.Time{} // connected may have dialled, and for long
 		for _, k := range p.conns {
-			if k == nil || k.inFlight.n == 0 || time.Since(k.heard) < hangsLeast {
+			if k == nil || k.inFlight.n == 0 || time.Since(k.heard) < 3*hangsLeast { // the next dial may take long, too
 				return false
 			}
 		}
@@ -400,8 +407,8 @@ func TestAServerThatOnlyTakesConnections(t *testing.T) {
 	replaced := s.accepted.Load() - before
 	close(resumed)
 	all.Wait()
-	if replaced > 1 || ended.Load() > calls.Load()/size {
-		t.Errorf("%d of %d connections were replaced, and %d of %d calls ended; want one connection at most", replaced, size, ended.Load(), calls.Load())
+	if replaced > 2 || ended.Load() > calls.Load()/size { // one, and on a busy machine another; one after the other are about four
+		t.Errorf("%d of %d connections were replaced, and %d of %d calls ended; want one connection, or two", replaced, size, ended.Load(), calls.Load())
 	}
 }
 
@@ -530,6 +537,7 @@ func TestConnectionsThatRestWhileAnotherHangs(t *testing.T) {
 	freeze := s.freezes()
 	s.connected(p, size)
 	freeze()
+	before := s.accepted.Load()
 	p.mu.Lock()
 	hang := p.hangsAfter()
 	p.mu.Unlock()
@@ -541,7 +549,9 @@ func TestConnectionsThatRestWhileAnotherHangs(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, k := range p.conns {
-			k.proven = p.conns[0].heard.Add(time.Millisecond)
+			if k != nil {
+				k.proven = c.added.Add(time.Millisecond)
+			}
 		}
 	})
 	_, err := p.Do(t.Context(), c)
@@ -552,8 +562,8 @@ func TestConnectionsThatRestWhileAnotherHangs(t *testing.T) {
 	start := time.Now()
 	s.answered(p, "well")
 	t.Logf("answered after %v", time.Since(start))
-	if n := s.accepted.Load(); n != size+1 {
-		t.Errorf("%d connections, want %d", n, size+1)
+	if n := s.accepted.Load() - before; n != 1 {
+		t.Errorf("%d new connections, want 1", n)
 	}
 }
 
@@ -581,12 +591,19 @@ func TestAWriterThatHasItsRepliesIsNotHeldUpForEver(t *testing.T) {
 	s := newServer(t)
 	p := s.pool(1, wrapped(func(c net.Conn) net.Conn { return writesAndHangs{c, make(chan struct{}), new(sync.Once)} }))
 	c := ask("hello")
-	c.Deadline = time.Now().Add(300 * time.Millisecond)
 	done := make(chan error, 1)
 	go func() {
 		_, err := p.Do(context.Background(), c)
 		done <- err
 	}()
+	await.Until(t, "its reply has come", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if c.state == ended {
+			c.Deadline = time.Now() // not before, however long the connection and the reply take
+		}
+		return c.state == ended
+	})
 	if err := await.Receive(t, "the caller is back", done); err != nil {
 		t.Errorf("Do = %v, though its reply has come", err)
 	}

@@ -99,6 +99,7 @@ func TestWhatWasPostedMayBeAwaited(t *testing.T) {
 	s := newServer(t)
 	p := s.pool(1)
 	s.answered(p, "first")
+	s.unhurried(p)
 	goesOn := make(chan struct{}, 1)
 	s.does(func(w io.Writer, argument string) error {
 		<-goesOn
@@ -139,6 +140,7 @@ func TestWhoAwaitsACallDoesNotSpeakForIt(t *testing.T) {
 	s := newServer(t)
 	p := s.pool(1)
 	s.answered(p, "first")
+	s.unhurried(p)
 	s.does(func(io.Writer, string) error { return nil })
 	c, told := s.posted(p, "posted", false)
 	ctx, cancel := context.WithCancelCause(t.Context())

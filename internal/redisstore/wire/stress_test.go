@@ -243,6 +243,7 @@ func TestCallsInAStorm(t *testing.T) {
 	s.calm.Store(true)
 	await.Until(t, "all calls have an outcome", func() bool { return p.Open() == 0 })
 	await.Until(t, "all connections that hang are given up", func() bool { return p.inFlight() == 0 })
+	p.bearsSilence()
 	for i := range 100 {
 		s.answered(p, fmt.Sprint("calm ", i))
 	}
