@@ -190,6 +190,7 @@ func TestAnAnswerIsReturnedOrComesLateButNeverBoth(t *testing.T) {
 			pending++
 			want = 1
 		case err != nil && !e.Ambiguous: // it was never sent
+		case err != nil && e.Evidence == store.Silent: // a busy machine
 		default:
 			t.Fatalf("Acquire = %+v, %+v", a, e)
 		}
@@ -271,13 +272,17 @@ func TestEachCallHasItsOwnAnswer(t *testing.T) {
 					r.Key, r.TTL = fmt.Sprint("k", i, ":", turn), time.Second
 					go cancel()
 				}
+				began := time.Now()
 				a, err := p.Acquire(ctx, store.Request{Ref: r, Join: store.Wait})
+				for !leaves && unanswered(err, began) {
+					a, err = p.Acquire(ctx, store.Request{Ref: r, Join: store.Wait})
+				}
 				cancel()
 				if err == nil && !a.Granted || err != nil && !leaves {
 					t.Errorf("%s: turn %d: Acquire = %+v, %v", r.Key, turn, a, err)
 				}
-				did, err := p.giveBack(t.Context(), r, true)
-				if err != nil || did == store.HandedOver || did != store.Freed && !leaves {
+				did, again, err := p.givenBack(r, true)
+				if err != nil || did == store.HandedOver || did != store.Freed && !leaves && !again {
 					t.Errorf("%s: turn %d: Release = %v, %v", r.Key, turn, did, err)
 				}
 			}
@@ -308,12 +313,12 @@ func TestAConnectionThatIsNotMadeIsBounded(t *testing.T) {
 			return err
 		},
 	} {
-		start := time.Now()
-		if err := ask(); err == nil {
-			t.Errorf("%s of a silent host = nil", what)
-		}
-		if took := time.Since(start); took > soon {
-			t.Errorf("%s with a timeout of %v took %v", what, brief, took)
-		}
+		inTime(t, what, soon, func() time.Duration {
+			start := time.Now()
+			if err := ask(); err == nil {
+				t.Errorf("%s of a silent host = nil", what)
+			}
+			return time.Since(start)
+		})
 	}
 }

@@ -156,7 +156,7 @@ func TestATLSConnectionIsClosedWithoutWaiting(t *testing.T) {
 	if err := (&conn{Conn: c, dialer: d}).Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > 4*time.Second { // where it waits that takes five
 		t.Errorf("Close took %v, want no wait", took)
 	}
 }

@@ -84,7 +84,7 @@ func TestRenewalsThatAreLeftAreNotRead(t *testing.T) {
 	proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
 	p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
 	r := p.take()
-	proxy.Delay(faultproxy.ToClient, 100*time.Millisecond)
+	proxy.Delay(faultproxy.ToClient, opTimeout/2) // as far from the moment when Renew has left as from the end of its time
 	ctx, cancel := context.WithCancel(t.Context())
 	batch := []store.Renewal{{Ref: r}, {Ref: r}}
 	left := make(chan struct{})

@@ -53,6 +53,19 @@ func unanswered(err error, began time.Time) bool {
 	return err != nil && store.AsError(err).Evidence == store.Silent && time.Since(began) < patience
 }
 
+// inTime wants what is measured to take no longer than most, once in three times at least: a busy machine holds up one and then
+// goes on, and whoever does not heed a bound takes as long each time.
+func inTime(t *testing.T, what string, most time.Duration, measure func() time.Duration) {
+	t.Helper()
+	var took time.Duration
+	for range 3 {
+		if took = measure(); took <= most {
+			return
+		}
+	}
+	t.Errorf("%s took %v, want %v at most", what, took, most)
+}
+
 func (p *probe) ask(r store.Ref, join store.Join) store.Answer {
 	p.Helper()
 	began := time.Now()
@@ -116,9 +129,20 @@ func (p *probe) releaseTo(ctx context.Context, r, next store.Ref, place store.Pl
 // noteGrant has r tell what the answer said that granted its token.
 func noteGrant(r *store.Ref, a store.Answer) { r.Fence, r.Estimate = a.Fence, a.Estimate }
 
+// givenBack is giveBack until it is answered. again says that it was not answered at first, and so may have done what it did then.
+func (p *probe) givenBack(r store.Ref, leave bool) (got store.Released, again bool, err error) {
+	began := time.Now()
+	got, err = p.giveBack(context.Background(), r, leave)
+	for unanswered(err, began) {
+		again = true
+		got, err = p.giveBack(context.Background(), r, leave)
+	}
+	return got, again, err
+}
+
 func (p *probe) leave(r store.Ref, leave bool) store.Released {
 	p.Helper()
-	got, err := p.giveBack(context.Background(), r, leave)
+	got, _, err := p.givenBack(r, leave)
 	if err != nil {
 		p.Fatalf("Release: %v", err)
 	}
@@ -127,7 +151,11 @@ func (p *probe) leave(r store.Ref, leave bool) store.Released {
 
 func (p *probe) release(r store.Ref, leave bool, want store.Released) {
 	p.Helper()
-	if got := p.leave(r, leave); got != want {
+	got, again, err := p.givenBack(r, leave)
+	if err != nil {
+		p.Fatalf("Release: %v", err)
+	}
+	if got != want && (!again || got != store.NotHeld) {
 		p.Errorf("Release = %v, want %v", got, want)
 	}
 }
@@ -144,8 +172,11 @@ func (p *probe) passOn(r, next store.Ref, want store.Released, granted bool) sto
 
 func (p *probe) renew(r store.Ref, want bool) {
 	p.Helper()
-	batch := []store.Renewal{{Ref: r}}
+	batch, began := []store.Renewal{{Ref: r}}, time.Now()
 	p.Renew(context.Background(), batch)
+	for unanswered(batch[0].Err, began) {
+		p.Renew(context.Background(), batch)
+	}
 	if got := batch[0]; got.Held != want || got.Err != nil {
 		p.Errorf("Renew = %v, %v, want %v, nil", got.Held, got.Err, want)
 	}
