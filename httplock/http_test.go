@@ -162,7 +162,7 @@ type hiding struct{ http.ResponseWriter }
 // middleware that hides the deadlines, and a server with a ReadTimeout.
 func TestSilentBodyEndsTheHold(t *testing.T) {
 	const timeout = 200 * time.Millisecond
-	const readTimeout = 2 * time.Second // also the handshake's and the header's, on a busy machine
+	const readTimeout = time.Second // also the handshake's and the header's, on a busy machine
 	for name, tc := range map[string]struct {
 		http2       bool
 		around      func(http.ResponseWriter) http.ResponseWriter

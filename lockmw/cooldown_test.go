@@ -58,14 +58,6 @@ func TestAKeyThatCoolsDownIsToldAsSuch(t *testing.T) {
 		_, _, err := l.Acquire(context.Background(), key, p)
 		return err
 	}
-	answered := func(ask func() error) (err error) { // also on a machine that stands still for as long as the policy waits
-		for range 5 {
-			if err = ask(); !errors.Is(err, lockmw.ErrUnavailable) {
-				break
-			}
-		}
-		return err
-	}
 	for _, tc := range []struct {
 		name       string
 		does, asks lockmw.Policy

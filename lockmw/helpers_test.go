@@ -37,22 +37,26 @@ func unanswered(err error, asked time.Time) bool {
 
 // askedAgain takes the lock, and asks again on a machine that stood still, also where that was long only for the policy's TTL.
 func askedAgain(l *lockmw.Locker, key string, p lockmw.Policy) (*lockmw.Lease, error) {
-	return testenv.AskedAgain(l, key, p, func(err error, asked time.Time) bool {
+	return testenv.AskedAgain(context.Background(), l, key, p, func(err error, asked time.Time) bool {
 		tooLate := p.TTL > 0 && time.Since(asked) > p.TTL/2
 		return unanswered(err, asked) || tooLate && errors.Is(err, lockmw.ErrUnavailable)
 	})
 }
 
-// askUntil asks until the error is right, and again only where Redis may have been silent: the machine stood still, or nothing that
-// answers takes as long. What is wrong each time still is after 20 s.
-func askUntil(right func(error) bool, ask func() error) error {
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		err := ask()
-		asking := time.Since(began)
-		if silent := asking > 500*time.Millisecond || stoodStill(began); right(err) || !silent || asking > 20*time.Second {
-			return err
+// askUntil asks until the error is right, and again only where Redis may have been silent: the machine stood still, or the question
+// took longer than one that is answered at once. It asks eight times at most: for two seconds and more, behind a silence.
+func askUntil(right func(error) bool, ask func() error) (err error) {
+	silent := false
+	for range 8 {
+		asked := time.Now()
+		err = ask()
+		silent = silent || time.Since(asked) > 500*time.Millisecond || stoodStill(asked)
+		if right(err) || !silent {
+			break
 		}
+		time.Sleep(250 * time.Millisecond)
 	}
+	return err
 }
 
 // answered asks until Redis answers, also that it refuses what it is asked. Asking twice must do the same as asking once.

@@ -289,6 +289,9 @@ func TestAMovingSlotDoesNotFailOpen(t *testing.T) {
 			var lease *lockmw.Lease
 			refused := func(err error) bool { return err != nil || lease.Fence() != 0 }
 			err := askUntil(refused, func() (err error) {
+				if lease != nil {
+					_ = lease.Release(context.Background())
+				}
 				_, lease, err = l.Acquire(context.Background(), "k", p)
 				return err
 			})

@@ -652,7 +652,7 @@ func TestRandomSettingsUnderLoadBreakNoExclusion(t *testing.T) {
 					silent.Add(1)
 				case !errors.Is(err, lockmw.ErrNotAcquired):
 					t.Error(err)
-				case certain && (waited < wait || waited > wait+time.Second) && !stoodStill(asked):
+				case certain && (waited < wait || waited > wait+time.Second && !stoodStill(asked)):
 					unexplained.Add(1)
 					t.Errorf("refused after %v, with %q, which is to wait for %v: %v", waited, by.Change, wait, err)
 				default:

@@ -525,7 +525,10 @@ func TestCloseInTheMiddleOfATenure(t *testing.T) {
 					in.enter(t, lease)
 					turns.Add(1)
 					in.leave()
-					mustRelease(t, lease)
+					asked := time.Now()
+					if err := lease.Release(context.Background()); err != nil && !unanswered(err, asked) {
+						t.Error(err)
+					}
 				}
 			})
 		}

@@ -48,7 +48,7 @@ func gathered(t *testing.T, r prometheus.Gatherer) map[string]float64 {
 	return all
 }
 
-// eventually waits until the metrics are as wanted.
+// eventually waits until the metrics are as wanted. Those of orOne may be 1 instead, and are wanted so from then on.
 func eventually(t *testing.T, r prometheus.Gatherer, want map[string]float64, orOne ...string) {
 	t.Helper()
 	var got map[string]float64

@@ -24,11 +24,11 @@ func (p *probe) bundle(kind store.Kind) []store.Ref {
 
 func (p *probe) all(refs []store.Ref) []int64 {
 	p.Helper()
-	began := time.Now()
-	fences, err := p.AcquireAll(context.Background(), refs, time.Time{}, nil)
-	for unanswered(err, began) {
+	var fences []int64
+	_, err := insist(func() (err error) {
 		fences, err = p.AcquireAll(context.Background(), refs, time.Time{}, nil)
-	}
+		return err
+	})
 	if err != nil {
 		p.Fatalf("AcquireAll: %v", err)
 	}

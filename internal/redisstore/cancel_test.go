@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/stalls"
 )
 
 // soon is when a call bounded by brief must be over. It is less than
@@ -172,7 +174,7 @@ func TestLateIsNotCalledForAnAnswerInTime(t *testing.T) {
 // returned, or goes to Late.
 func TestAnAnswerIsReturnedOrComesLateButNeverBoth(t *testing.T) {
 	p := open(t, redistest.Shared(t).Client(t), redistest.Prefix(t))
-	returned, pending := 0, 0
+	returned, pending, silent := 0, 0, 0
 	for range 300 {
 		ctx, cancel := context.WithCancel(t.Context())
 		g := make(chan struct{})
@@ -190,7 +192,8 @@ func TestAnAnswerIsReturnedOrComesLateButNeverBoth(t *testing.T) {
 			pending++
 			want = 1
 		case err != nil && !e.Ambiguous: // it was never sent
-		case err != nil && e.Evidence == store.Silent: // a busy machine
+		case err != nil && e.Evidence == store.Silent && silent < 10: // a busy machine
+			silent++
 		default:
 			t.Fatalf("Acquire = %+v, %+v", a, e)
 		}
@@ -204,6 +207,9 @@ func TestAnAnswerIsReturnedOrComesLateButNeverBoth(t *testing.T) {
 		cancel()
 	}
 	t.Logf("%d answers were returned, %d came late", returned, pending)
+	if returned+pending == 0 {
+		t.Error("no question was answered")
+	}
 }
 
 func TestACancelledReleaseReturnsAtOnceAndGoesOn(t *testing.T) {
@@ -260,7 +266,11 @@ func TestCloseWaitsForQuestionsUnderWay(t *testing.T) {
 
 // Many at once, of which some leave: each has the answer to its own question.
 func TestEachCallHasItsOwnAnswer(t *testing.T) {
-	p := open(t, redistest.Shared(t).Client(t), redistest.Prefix(t))
+	client := redistest.Shared(t).Client(t)
+	p := open(t, client, redistest.Prefix(t))
+	stood, began := stalls.During(t), time.Now()
+	t.Cleanup(redistest.Pulse(stood, 20*time.Millisecond, redistest.Silences, client))
+	var repeats atomic.Int64
 	var all sync.WaitGroup
 	for i := range 64 {
 		leaves := i%8 == 7
@@ -272,16 +282,20 @@ func TestEachCallHasItsOwnAnswer(t *testing.T) {
 					r.Key, r.TTL = fmt.Sprint("k", i, ":", turn), time.Second
 					go cancel()
 				}
-				began := time.Now()
 				a, err := p.Acquire(ctx, store.Request{Ref: r, Join: store.Wait})
-				for !leaves && unanswered(err, began) {
-					a, err = p.Acquire(ctx, store.Request{Ref: r, Join: store.Wait})
+				if e := store.AsError(err); err != nil && !leaves && e.Evidence == store.Silent {
+					repeats.Add(1)
+					a = p.ask(r, store.Wait)
+					err = nil
 				}
 				cancel()
 				if err == nil && !a.Granted || err != nil && !leaves {
 					t.Errorf("%s: turn %d: Acquire = %+v, %v", r.Key, turn, a, err)
 				}
 				did, again, err := p.givenBack(r, true)
+				if again {
+					repeats.Add(1)
+				}
 				if err != nil || did == store.HandedOver || did != store.Freed && !leaves && !again {
 					t.Errorf("%s: turn %d: Release = %v, %v", r.Key, turn, did, err)
 				}
@@ -289,6 +303,9 @@ func TestEachCallHasItsOwnAnswer(t *testing.T) {
 		})
 	}
 	all.Wait()
+	if n, longest := repeats.Load(), stood.Longest(began, time.Now()); n > 0 && longest < opTimeout/2 {
+		t.Errorf("%d questions were not answered, though neither Redis nor this machine stood still for more than %v", n, longest)
+	}
 }
 
 // A host that is away does not refuse connections, it is silent.

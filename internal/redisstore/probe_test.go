@@ -53,6 +53,15 @@ func unanswered(err error, began time.Time) bool {
 	return err != nil && store.AsError(err).Evidence == store.Silent && time.Since(began) < patience
 }
 
+// insist puts a question until it is answered. again says that it was not at first, and so may have done then what it did.
+func insist(question func() error) (again bool, err error) {
+	began := time.Now()
+	for err = question(); unanswered(err, began); err = question() {
+		again = true
+	}
+	return again, err
+}
+
 // inTime wants what is measured to take no longer than most, once in three times at least: a busy machine holds up one and then
 // goes on, and whoever does not heed a bound takes as long each time.
 func inTime(t *testing.T, what string, most time.Duration, measure func() time.Duration) {
@@ -68,11 +77,11 @@ func inTime(t *testing.T, what string, most time.Duration, measure func() time.D
 
 func (p *probe) ask(r store.Ref, join store.Join) store.Answer {
 	p.Helper()
-	began := time.Now()
-	a, err := p.Acquire(context.Background(), store.Request{Ref: r, Join: join})
-	for unanswered(err, began) {
+	var a store.Answer
+	_, err := insist(func() (err error) {
 		a, err = p.Acquire(context.Background(), store.Request{Ref: r, Join: join})
-	}
+		return err
+	})
 	if err != nil {
 		p.Fatalf("Acquire(%s): %v", joins[join], err)
 	}
@@ -129,14 +138,12 @@ func (p *probe) releaseTo(ctx context.Context, r, next store.Ref, place store.Pl
 // noteGrant has r tell what the answer said that granted its token.
 func noteGrant(r *store.Ref, a store.Answer) { r.Fence, r.Estimate = a.Fence, a.Estimate }
 
-// givenBack is giveBack until it is answered. again says that it was not answered at first, and so may have done what it did then.
+// givenBack is giveBack until it is answered, as insist.
 func (p *probe) givenBack(r store.Ref, leave bool) (got store.Released, again bool, err error) {
-	began := time.Now()
-	got, err = p.giveBack(context.Background(), r, leave)
-	for unanswered(err, began) {
-		again = true
+	again, err = insist(func() (err error) {
 		got, err = p.giveBack(context.Background(), r, leave)
-	}
+		return err
+	})
 	return got, again, err
 }
 
@@ -172,11 +179,11 @@ func (p *probe) passOn(r, next store.Ref, want store.Released, granted bool) sto
 
 func (p *probe) renew(r store.Ref, want bool) {
 	p.Helper()
-	batch, began := []store.Renewal{{Ref: r}}, time.Now()
-	p.Renew(context.Background(), batch)
-	for unanswered(batch[0].Err, began) {
+	batch := []store.Renewal{{Ref: r}}
+	_, _ = insist(func() error {
 		p.Renew(context.Background(), batch)
-	}
+		return batch[0].Err
+	})
 	if got := batch[0]; got.Held != want || got.Err != nil {
 		p.Errorf("Renew = %v, %v, want %v, nil", got.Held, got.Err, want)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/lockmw/kit/internal/test/stalls"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -81,11 +82,9 @@ func TestTenThousandLocks(t *testing.T) {
 	for part := range 50 {
 		taking.Go(func() {
 			for i := part; i < n; i += 50 {
-				err := lockmw.ErrUnavailable
-				for errors.Is(err, lockmw.ErrUnavailable) { // one of thousands gets no answer within a second
-					_, _, err = s.locks.Acquire(context.Background(), fmt.Sprintf("order:%d", i), lockmw.Policy{TTL: 30 * time.Second, Wait: 10 * time.Second})
-				}
-				if err != nil {
+				p := lockmw.Policy{TTL: 30 * time.Second}
+				unheard := func(err error, _ time.Time) bool { return errors.Is(err, lockmw.ErrUnavailable) }
+				if _, err := testenv.AskedAgain(context.Background(), s.locks, fmt.Sprintf("order:%d", i), p, unheard); err != nil {
 					t.Error(err)
 					return
 				}

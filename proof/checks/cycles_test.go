@@ -109,13 +109,16 @@ func TestCyclesLeaveNoGoroutineOrConnection(t *testing.T) {
 	raw := s.Client(t)
 	l := testenv.Open(t, s.Client(t, func(o *redis.Options) { o.PoolSize = pool }))
 	ctx := context.Background()
+	var unanswered atomic.Int64
 	turn := func(i int) error {
 		// Some keys are free, some are shared by all, so that there are waiters.
 		policy := lockmw.Policy{TTL: time.Duration(record.Pick(5, 1)) * ttl, Wait: patience}
-		if err := l.WithLock(ctx, strconv.Itoa(i%(2*workers)), policy, func(context.Context) error { return nil }); !silent(err) {
-			return err
+		err := l.WithLock(ctx, strconv.Itoa(i%(2*workers)), policy, func(context.Context) error { return nil })
+		if silent(err) {
+			unanswered.Add(1)
+			return nil
 		}
-		return nil
+		return err
 	}
 	count := func() (goroutines, connections int) {
 		return runtime.NumGoroutine(), strings.Count(raw.ClientList(ctx).Val(), "\n")
@@ -161,7 +164,7 @@ func TestCyclesLeaveNoGoroutineOrConnection(t *testing.T) {
 		Check: 23, Name: fmt.Sprintf("%d cycles", n),
 		Goal:   "goroutines +-2, connections +0 at most",
 		Figure: fmt.Sprintf("goroutines %d %+d, connections %d %+d", goroutines, more, connections, moreConns),
-		Met:    max(more, -more) <= 2 && moreConns <= 0 && !t.Failed(),
+		Met:    max(more, -more) <= 2 && moreConns <= 0 && unanswered.Load() < int64(n/10) && !t.Failed(),
 		Note:   fmt.Sprintf("%d goroutines on %d keys, a pool of %d; compared with the end of the warm-up", workers, 2*workers, pool),
 	})
 }

@@ -58,7 +58,7 @@ func silent(err error) bool {
 
 // acquire takes a lock, and asks again where the answer was silent.
 func acquire(l *lockmw.Locker, key string, p lockmw.Policy) (*lockmw.Lease, error) {
-	return testenv.AskedAgain(l, key, p, func(err error, _ time.Time) bool { return silent(err) })
+	return testenv.AskedAgain(context.Background(), l, key, p, func(err error, _ time.Time) bool { return silent(err) })
 }
 
 // release gives a lock back. Where the answer was silent, the lock comes free all the same, at

@@ -172,7 +172,7 @@ func (s *server) pool(size int, mutate ...func(*Options)) *Pool {
 	var p *Pool
 	o := Options{Size: size, Silence: patience, Dial: func(ctx context.Context) (net.Conn, error) {
 		p.mu.Lock()
-		p.dialBegan = p.dialBegan.Add(patience) // that takes long on a busy machine, and no other one is to begin: tests count them
+		p.dialBegan = p.dialBegan.Add(patience) // a dial that takes long, as on a busy machine, has no other one begin beside it: tests count them
 		p.mu.Unlock()
 		s.mu.Lock()
 		still := s.hold != nil

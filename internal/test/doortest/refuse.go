@@ -75,14 +75,9 @@ func waitEndsWithTheDeadline(e *env) {
 	e.WantRuns(0)
 }
 
-// inTime asks until Redis is not too late for the answer, as it may seem to a short wait on a machine that is busy.
-func (e *env) inTime(ask func() answer) (a answer) {
-	e.Helper()
-	e.Until("Redis answers in time", func() bool {
-		a = ask()
-		return !strings.Contains(a.body, lockmw.CodeBackendUnavailable)
-	})
-	return a
+// inTime is testenv.InTime.
+func (e *env) inTime(ask func() answer) answer {
+	return testenv.InTime(ask, func(a answer) bool { return strings.Contains(a.body, lockmw.CodeBackendUnavailable) })
 }
 
 // record has handler serve the usual request without a server.

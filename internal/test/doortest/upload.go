@@ -182,7 +182,7 @@ func endedLockEndsTheBody(e *env) {
 // it on the connection.
 func uploadThatComesIsNotDisturbed(e *env) {
 	const pieces, size = 10, 16 << 10
-	const timeout, pause = 3 * time.Second, 400 * time.Millisecond // together the pauses are longer than the time-out
+	const timeout, pause = 2 * time.Second, 250 * time.Millisecond // together the pauses are longer than the time-out
 	route := e.route(func(x *Exchange) error {
 		e.wantBody(x.R, strings.Repeat("a", pieces*size))
 		if err := x.R.Context().Err(); err != nil {

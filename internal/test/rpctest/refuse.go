@@ -72,17 +72,14 @@ func waitEndsWithTheDeadline(e *env) {
 	e.WantRuns(0)
 }
 
-// inTime asks until Redis is not too late for the answer, as it may seem to a short wait on a machine that is busy.
-func (e *env) inTime(ask func() Answer) (a Answer) {
-	e.Helper()
-	e.Until("Redis answers in time", func() bool {
-		a = ask()
-		return !slices.ContainsFunc(a.Status.Details(), func(detail any) bool {
+// inTime is testenv.InTime.
+func (e *env) inTime(ask func() Answer) Answer {
+	return testenv.InTime(ask, func(a Answer) bool {
+		return slices.ContainsFunc(a.Status.Details(), func(detail any) bool {
 			info, ok := detail.(*errdetails.ErrorInfo)
 			return ok && info.GetReason() == lockmw.CodeBackendUnavailable
 		})
 	})
-	return a
 }
 
 // direct calls the unary method without a connection.

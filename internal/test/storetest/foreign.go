@@ -211,6 +211,8 @@ func (p *process) everyQuestion() func(yield func(what string, err error) bool) 
 func (p *process) errorOf(question func() error) error {
 	err := question()
 	for end := time.Now().Add(timeout); p.tooLate(err) && time.Now().Before(end); {
+		p.Store.(settler).Settle() // a quorum, whose token is the same the next time
+		p.Store.(settler).GiveBack()
 		err = question()
 	}
 	return err

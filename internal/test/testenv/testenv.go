@@ -104,7 +104,7 @@ func (r *Env) Take(key string) *lockmw.Lease {
 // takeBy is Take by another Locker.
 func (r *Env) takeBy(l *lockmw.Locker, key string) *lockmw.Lease {
 	r.Helper()
-	lease, err := AskedAgain(l, key, lockmw.Policy{}, func(err error, _ time.Time) bool { return errors.Is(err, lockmw.ErrUnavailable) })
+	lease, err := AskedAgain(context.Background(), l, key, lockmw.Policy{}, func(err error, _ time.Time) bool { return errors.Is(err, lockmw.ErrUnavailable) })
 	if err != nil {
 		r.Fatal(err)
 	}
