@@ -243,6 +243,9 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 	c.sent++
 	session := l.subscriber.session()
 	c.lastTimeout = c.timeout()
+	if c.fault != nil && c.fault.Stale {
+		c.lastTimeout = c.onceMore()
+	}
 	before, recovered := c.residue, c.fault != nil || c.heldBack
 	moved := session != 0 && c.heardIn != 0 && session != c.heardIn // another server may answer, which does not know all places
 	c.heldBack = false

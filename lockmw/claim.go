@@ -136,6 +136,16 @@ func (a *asked) timeout() time.Duration {
 	return max(left, leastTimeout)
 }
 
+// onceMore bounds a command that is sent again behind a connection that the server had closed, as it does when it restarts. A call that may not
+// wait has what is left of its second then, or half of one: enough for a new connection and the command.
+func (a *asked) onceMore() time.Duration {
+	left := a.timeout()
+	if !a.policy.waits() {
+		left = min(left, max(opTimeout-a.waited(), opTimeout/2))
+	}
+	return left
+}
+
 // enter counts the claim in, unless the Locker is closed.
 func (a *asked) enter() bool {
 	a.ledger = a.locker.enter(a.ref.Key)

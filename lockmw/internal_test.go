@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -157,6 +158,47 @@ func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A restartingStore is one whose server restarts while the first command about a lock is under way, and answers nothing then.
+type restartingStore struct {
+	store.Store
+	in    time.Duration
+	asked atomic.Int64
+}
+
+func (s *restartingStore) ask(until time.Time) error {
+	if s.asked.Add(1) == 1 {
+		time.Sleep(s.in)
+		return &store.Error{Err: io.EOF, Ambiguous: true, Stale: true}
+	}
+	time.Sleep(time.Until(until))
+	return &store.Error{Err: errors.New("i/o timeout"), Ambiguous: true, Evidence: store.Silent}
+}
+
+func (s *restartingStore) Acquire(_ context.Context, r store.Request) (store.Answer, error) {
+	return store.Answer{}, s.ask(r.Until)
+}
+
+func (s *restartingStore) AcquireAll(_ context.Context, _ []store.Ref, until time.Time, _ func(bool, error)) ([]int64, error) {
+	return nil, s.ask(until)
+}
+
+// A command that is sent once more has no second of its own where the call may not wait: it has what is left of the first one's, or half of one.
+func TestACommandThatIsSentOnceMoreHasWhatIsLeftOfASecond(t *testing.T) {
+	for restarts, most := range map[time.Duration]time.Duration{0: time.Second, 300 * time.Millisecond: time.Second, 900 * time.Millisecond: 1400 * time.Millisecond} {
+		for keys := 1; keys <= 2; keys++ {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := besideAHolderOn(t, redistest.InMemory(t))
+				l.store = &restartingStore{Store: l.store, in: restarts}
+				began := time.Now()
+				_, _, err := l.AcquireAll(context.Background(), []string{"a", "b"}[:keys], Policy{})
+				if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took != most {
+					t.Errorf("%d keys, a restart after %v: %v after %v, want ErrUnavailable after %v", keys, restarts, err, took, most)
+				}
+			})
+		}
 	}
 }
 

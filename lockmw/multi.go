@@ -303,7 +303,11 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 		sent := now()
 		known = false
 		command := c.counts() // as in send
-		fences, err := l.store.AcquireAll(c.ctx, refs, time.Now().Add(c.timeout()), func(granted bool, err error) {
+		left := c.timeout()
+		if again {
+			left = c.onceMore()
+		}
+		fences, err := l.store.AcquireAll(c.ctx, refs, time.Now().Add(left), func(granted bool, err error) {
 			defer command.over()
 			after := before.answered(granted)
 			if err != nil {
