@@ -60,16 +60,25 @@ func (b *bench) locker(opts ...lockmw.Option) *lockmw.Locker {
 
 func (b *bench) acquire(key string, p lockmw.Policy) *lockmw.Lease {
 	b.Helper()
-	_, lease, err := b.locks.Acquire(b.Context(), key, p)
+	lease, err := testenv.AskedAgain(b.Context(), b.locks, key, p, ended)
 	if err != nil {
 		b.Fatal(err)
 	}
 	return lease
 }
 
+// ended says that a server has ended just when a connection was being set up: that is no outage yet, so nothing fails open.
+func ended(err error, _ time.Time) bool { return errors.Is(err, lockmw.ErrUnavailable) }
+
 func (b *bench) acquireAll(p lockmw.Policy, keys ...string) *lockmw.Lease {
 	b.Helper()
 	_, lease, err := b.locks.AcquireAll(b.Context(), keys, p)
+	for range 5 {
+		if err == nil || !ended(err, time.Now()) {
+			break
+		}
+		_, lease, err = b.locks.AcquireAll(b.Context(), keys, p)
+	}
 	if err != nil {
 		b.Fatal(err)
 	}
