@@ -42,6 +42,7 @@ func besideAHolder(t *testing.T) (l, other *Locker) {
 	return besideAHolderOn(t, redistest.Embedded(t))
 }
 
+// besideAHolderOn is besideAHolder over a Redis of the test's, which may be in memory, as for a bubble.
 func besideAHolderOn(t *testing.T, m *redistest.Mini) (l, other *Locker) {
 	t.Helper()
 	client := m.Client(t)

@@ -155,10 +155,15 @@ func TestSilentRedisUntilTheDeadlineIsUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		client, proxy := proxied(t, s)
 		l := testenv.Open(t, client)
+		mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{})) // there is a connection, which is silent then
 		proxy.BlackHole(faultproxy.Both)
+		began := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		defer cancel()
 		_, _, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute})
+		if took := time.Since(began); took < 500*time.Millisecond || took > 550*time.Millisecond {
+			t.Errorf("told after %v, want soon after the deadline", took)
+		}
 		if !errors.Is(err, lockmw.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmw.ErrNotAcquired) {
 			t.Errorf("err = %v, want ErrUnavailable and the deadline, not busy", err)
 		}
