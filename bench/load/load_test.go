@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // before there were any.
 const windows = 3
 
-// runUntil is runFor, once more if there were fewer turns.
+// runUntil is runFor, again while there were fewer turns, windows times at most.
 func runUntil(t *testing.T, turns int64, s Spec) (r Result) {
 	t.Helper()
 	for range windows {

@@ -177,24 +177,34 @@ func (p *opened) signal(t *testing.T, pid int, s syscall.Signal) {
 func awaitRedisUp(t *testing.T, shop string) {
 	t.Helper()
 	text := ""
-	for end := time.Now().Add(limit / 2); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if _, text = get(t, shop+metricsPath); strings.Contains(text, "\nlockmw_redis_up 1\n") {
-			return
-		}
+	if !comes(func() bool {
+		_, text = get(t, shop+metricsPath)
+		return strings.Contains(text, "\nlockmw_redis_up 1\n")
+	}) {
+		t.Errorf("the metrics of %s do not tell that Redis is up:\n%s", shop, text)
 	}
-	t.Errorf("the metrics of %s do not tell that Redis is up:\n%s", shop, text)
 }
 
 // awaitPayment returns when an order can be paid.
 func awaitPayment(t *testing.T, shop string) {
 	t.Helper()
 	status := 0
+	if !comes(func() bool {
+		status = post(t, shop+"/orders/7/pay")
+		return status == http.StatusOK
+	}) {
+		t.Fatalf("a payment is answered with %d", status)
+	}
+}
+
+// comes asks until done says so, for half of the limit.
+func comes(done func() bool) bool {
 	for end := time.Now().Add(limit / 2); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if status = post(t, shop+"/orders/7/pay"); status == http.StatusOK {
-			return
+		if done() {
+			return true
 		}
 	}
-	t.Fatalf("a payment is answered with %d", status)
+	return false
 }
 
 func TestProcessesOfAKilledProgramEnd(t *testing.T) {

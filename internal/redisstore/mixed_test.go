@@ -397,11 +397,11 @@ func (p *probe) begin(r store.Ref, work int64) {
 // recall asks again on a machine that stands still.
 func (p *probe) recall(ask func() (store.Answer, error)) store.Answer {
 	p.Helper()
-	began := time.Now()
-	a, err := ask()
-	for unanswered(err, began) {
+	var a store.Answer
+	_, err := insist(func() (err error) {
 		a, err = ask()
-	}
+		return err
+	})
 	if err != nil {
 		p.Fatalf("with Recall: %v", err)
 	}

@@ -135,18 +135,19 @@ func (p *probe) work(callers int) (turns *atomic.Int64, stop func()) {
 				r := p.ref(time.Minute)
 				r.Key = fmt.Sprint("key ", i)
 				start := time.Now()
-				a, err := p.Acquire(p.Context(), store.Request{Ref: r})
-				for unanswered(err, start) { // a busy machine, and no refusal
+				var a store.Answer
+				_, err := insist(func() (err error) { // a busy machine, and no refusal
 					a, err = p.Acquire(p.Context(), store.Request{Ref: r})
-				}
+					return err
+				})
 				if err != nil || !a.Granted {
 					p.Errorf("Acquire = %+v, %v, want a grant", a, err)
 					return
 				}
-				_, _, err = p.Release(p.Context(), store.Give{Ref: r})
-				for unanswered(err, start) {
-					_, _, err = p.Release(p.Context(), store.Give{Ref: r})
-				}
+				_, err = insist(func() error {
+					_, _, err := p.Release(p.Context(), store.Give{Ref: r})
+					return err
+				})
 				if err != nil {
 					p.Errorf("Release = %v, want nil", err)
 					return

@@ -29,11 +29,11 @@ func (p *probe) shadowOf() *probe {
 // note notes a work, and again where the machine was too slow.
 func (p *probe) note(w store.Work) store.Beside {
 	p.Helper()
-	began := time.Now()
-	b, err := p.Note(context.Background(), w)
-	for unanswered(err, began) {
+	var b store.Beside
+	_, err := insist(func() (err error) {
 		b, err = p.Note(context.Background(), w)
-	}
+		return err
+	})
 	if err != nil {
 		p.Fatalf("Note: %v", err)
 	}

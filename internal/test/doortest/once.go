@@ -321,7 +321,7 @@ func workInProgressIsRefused(e *env) {
 		patient.Flight.Policy.Wait = 20 * time.Millisecond
 		for _, patient.Locks = range []*lockmw.Locker{e.Locks, e.NewLocker()} {
 			handler := e.handler(patient)
-			a := e.inTime(func() answer { return e.ask(handler, c) })
+			a := e.answered(func() answer { return e.ask(handler, c) })
 			e.wantProblem(a, http.StatusConflict, lockmw.CodeIdempotencyInProgress)
 		}
 	}

@@ -188,7 +188,7 @@ func safeMethodsShareTheLock(e *env) {
 		testenv.Receive(e.Env, "a reader beside another", inside)
 	}
 	hasty := func(method string) answer {
-		return e.inTime(func() answer { return e.do(e.request(method, "/hasty/"+id, nil)) })
+		return e.answered(func() answer { return e.do(e.request(method, "/hasty/"+id, nil)) })
 	}
 	e.wantProblem(hasty(http.MethodPost), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
 	e.WantRuns(2)

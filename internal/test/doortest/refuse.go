@@ -33,7 +33,7 @@ func coolDownInvitesNobody(e *env) {
 	e.serve(once, waiting)
 	e.wantStatus(e.pay(), http.StatusOK)
 	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_COOLDOWN")
-	a := e.inTime(func() answer { return e.do(e.request(http.MethodPost, "/patient/"+id, nil)) })
+	a := e.answered(func() answer { return e.do(e.request(http.MethodPost, "/patient/"+id, nil)) })
 	e.wantProblem(a, http.StatusConflict, "LOCK_COOLDOWN")
 	e.WantRuns(1)
 }
@@ -57,7 +57,7 @@ func waitEndsWithTheBudget(e *env) {
 	route.Policy.Wait = 20 * time.Millisecond
 	e.serve(route)
 	e.hold()
-	e.wantProblem(e.inTime(e.pay), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
+	e.wantProblem(e.answered(e.pay), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
 	e.WantRuns(0)
 }
 
@@ -66,7 +66,7 @@ func waitEndsWithTheDeadline(e *env) {
 	route.Policy.Retries = lockmw.Forever
 	handler := e.handler(route)
 	e.hold()
-	a := e.inTime(func() answer {
+	a := e.answered(func() answer {
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond) // long enough for a first answer
 		defer cancel()
 		return e.record(ctx, handler)
@@ -75,9 +75,9 @@ func waitEndsWithTheDeadline(e *env) {
 	e.WantRuns(0)
 }
 
-// inTime is testenv.InTime.
-func (e *env) inTime(ask func() answer) answer {
-	return testenv.InTime(ask, func(a answer) bool { return strings.Contains(a.body, lockmw.CodeBackendUnavailable) })
+// answered is testenv.Answered.
+func (e *env) answered(ask func() answer) answer {
+	return testenv.Answered(ask, func(a answer) bool { return strings.Contains(a.body, lockmw.CodeBackendUnavailable) })
 }
 
 // record has handler serve the usual request without a server.

@@ -31,7 +31,7 @@ func settingCountsForTheNextRequest(e *env) {
 	e.wantStatus(testenv.Receive(e.Env, "the answer", answers), http.StatusOK)
 	lease = e.hold()
 	e.SetWait(payName, 20*time.Millisecond)
-	e.wantProblem(e.inTime(e.pay), http.StatusConflict, lockmw.CodeWaitTimeout)
+	e.wantProblem(e.answered(e.pay), http.StatusConflict, lockmw.CodeWaitTimeout)
 	e.SetWait(payName, 0)
 	e.wantProblem(e.pay(), http.StatusConflict, lockmw.CodeBusy)
 	e.Release(lease)

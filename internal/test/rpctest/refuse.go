@@ -54,7 +54,7 @@ func (e *env) servedBehind(lease *lockmw.Lease) {
 func waitEndsWithTheBudget(e *env) {
 	e.serve(&shop{rules: usual(func(p *lockmw.Policy) { p.Wait = 20 * time.Millisecond })})
 	e.hold()
-	e.wantRefusal(e.inTime(e.pay), codes.Aborted, "LOCK_WAIT_TIMEOUT")
+	e.wantRefusal(e.answered(e.pay), codes.Aborted, "LOCK_WAIT_TIMEOUT")
 	e.WantRuns(0)
 }
 
@@ -63,7 +63,7 @@ func forever(p *lockmw.Policy) { p.Retries = lockmw.Forever }
 func waitEndsWithTheDeadline(e *env) {
 	e.hold()
 	rare := func(p *lockmw.Policy) { p.RetryInterval = time.Minute } // no question is under way at the deadline
-	a := e.inTime(func() Answer {
+	a := e.answered(func() Answer {
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond) // long enough for a first answer
 		defer cancel()
 		return e.direct(ctx, &shop{rules: usual(forever, rare)})
@@ -72,9 +72,9 @@ func waitEndsWithTheDeadline(e *env) {
 	e.WantRuns(0)
 }
 
-// inTime is testenv.InTime.
-func (e *env) inTime(ask func() Answer) Answer {
-	return testenv.InTime(ask, func(a Answer) bool {
+// answered is testenv.Answered.
+func (e *env) answered(ask func() Answer) Answer {
+	return testenv.Answered(ask, func(a Answer) bool {
 		return slices.ContainsFunc(a.Status.Details(), func(detail any) bool {
 			info, ok := detail.(*errdetails.ErrorInfo)
 			return ok && info.GetReason() == lockmw.CodeBackendUnavailable

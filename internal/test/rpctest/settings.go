@@ -30,9 +30,9 @@ func settingCountsForTheNextRequest(e *env) {
 	lease = e.hold()
 	for code, wait := range map[string]time.Duration{lockmw.CodeWaitTimeout: 20 * time.Millisecond, lockmw.CodeBusy: 0} {
 		e.SetWait(payName, wait)
-		e.wantRefusal(e.inTime(e.pay), codes.Aborted, code)
+		e.wantRefusal(e.answered(e.pay), codes.Aborted, code)
 		for _, method := range streams {
-			a := e.inTime(func() Answer { a, _ := e.streamed(method); return a })
+			a := e.answered(func() Answer { a, _ := e.streamed(method); return a })
 			e.wantRefusal(a, codes.Aborted, code)
 		}
 	}

@@ -48,8 +48,8 @@ func AskedAgain(ctx context.Context, l *lockmw.Locker, key string, p lockmw.Poli
 	}
 }
 
-// InTime asks until Redis is not too late for the answer, as it may seem to a short wait on a machine that is busy: five times at most.
-func InTime[A any](ask func() A, late func(A) bool) (a A) {
+// Answered asks until Redis answers in time, five times at most: to a short wait it may seem to be away on a busy machine.
+func Answered[A any](ask func() A, late func(A) bool) (a A) {
 	for range 5 {
 		if a = ask(); !late(a) {
 			break
