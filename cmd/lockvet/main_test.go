@@ -46,7 +46,7 @@ func TestTheProgram(t *testing.T) {
 		{[]string{"go", "vet", "-vettool=" + program, "./fence"}, 1, "a *sql.DB is no transaction"},
 		{[]string{program, "-lockfence=false", "./fence"}, 0, ""},
 		{[]string{program, "-json", "./fence"}, 0, `"lockfence"`},
-		{[]string{program, "./handover"}, 1, "line 34 is reached without lock.Release"}, // of what another package says
+		{[]string{program, "./handover"}, 1, "line 33 is reached without lock.Release"}, // of what another package says
 		{[]string{program, "./nowhere"}, 1, "nowhere"},
 		{[]string{program, "help"}, 0, "lockrelease"},
 		{[]string{program, "-h"}, 0, "lockrelease"},
