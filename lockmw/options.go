@@ -163,10 +163,10 @@ func WithNote(note func(ctx context.Context) string) Option {
 // If Redis cannot be reached, that shows in these lines. Renewals that fail are told to
 // observers alone. The log has keys, and never tokens.
 //
-// Without WithLogger, the log has only what somebody has to look at:
+// Without WithLogger, the log has only a few errors and warnings:
 //
-//   - mistakes of the program: refusals with CodeMisuse, tickets that could not be issued, and
-//     a panic of an observer;
+//   - mistakes of the program: refusals with CodeMisuse, tickets that could not be issued, a lock
+//     in front of Idempotent, answers that cannot be given again, and a panic of an observer;
 //   - keys that are made of a number in several spellings, once for each route and value;
 //   - uncertain work: refusals with CodeIdempotencyUncertain, one line for each work;
 //   - policies with Shadow, one line a minute for each Name, for 20 Names at most, and one that

@@ -53,7 +53,7 @@ func lead(ctx context.Context, s *store) error {
 			return context.Cause(ctx)
 		}
 		if err := s.write(lease.Fence(), "written at "+time.Now().Format(time.TimeOnly)); err != nil {
-			return err // Run campaigns again
+			return err // Run tries again to become leader
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Command echo pays orders: of each order one payment at a time, over all processes.
+// Command echo pays and cancels orders. In all its processes together, only one request at a time works on an order.
 package main
 
 import (
@@ -65,7 +65,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := locks.Ping(ctx); err != nil {
+	if err := locks.Ping(ctx); err != nil { // start all the same: locks work as soon as Redis is there
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
 	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks, charge), ReadHeaderTimeout: 5 * time.Second}

@@ -1,4 +1,4 @@
-// Command gin pays orders: of each order one payment at a time, over all processes.
+// Command gin pays and cancels orders. In all its processes together, only one request at a time works on an order.
 package main
 
 import (
@@ -32,7 +32,7 @@ func routes(locks *lockmw.Locker, charge func(context.Context) error) *gin.Engin
 
 func pay(charge func(context.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		ctx := c.Request.Context() // it ends if the lock is lost; c does not
+		ctx := c.Request.Context() // this context ends if the lock is lost
 		switch err := charge(ctx); {
 		case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
 		case err != nil:
@@ -69,7 +69,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := locks.Ping(ctx); err != nil {
+	if err := locks.Ping(ctx); err != nil { // start all the same: locks work as soon as Redis is there
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
 	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks, charge), ReadHeaderTimeout: 5 * time.Second}

@@ -14,8 +14,8 @@ import (
 func TestPaymentStopsWhenTheLockIsLost(t *testing.T) {
 	locks := locktest.New(t)
 	client := serve(t, locks, func(ctx context.Context) error {
-		locktest.Lose(t, locks, "order:42") // as if Redis had forgotten it
-		return ctx.Err()                    // has ended
+		locktest.Lose(t, locks, "order:42") // takes the lock away; the context ends at once
+		return ctx.Err()                    // not nil: the context has ended
 	})
 	_, err := client.Pay(t.Context(), &shopv1.PayRequest{OrderId: 42})
 	if grpclock.CodeOf(err) != lockmw.CodeLost {

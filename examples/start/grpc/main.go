@@ -1,4 +1,4 @@
-// Command grpc pays orders: of each order one payment at a time, over all processes.
+// Command grpc pays orders. In all its processes together, only one call at a time works on an order.
 package main
 
 import (
@@ -74,7 +74,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := locks.Ping(ctx); err != nil {
+	if err := locks.Ping(ctx); err != nil { // start all the same: locks work as soon as Redis is there
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":50051"))
