@@ -299,7 +299,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		if answer.Unqueued {
 			session = 0 // nobody will tell who waits, so the lock is not passed on here
 		}
-		return c.granted(grant{answer.Grant, instantOf(asked), ref.TTL, fromReply, session}, answered, &own)
+		return c.granted(grant{answer.Grant, promise{instantOf(asked), ref.TTL}, fromReply, session}, answered, &own)
 	}
 	c.holderLeft, c.seen, c.spent = answer.Left, newSighting(answer), answer.Spent
 	c.freshToken()

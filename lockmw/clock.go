@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"sync"
 	"time"
 
 	"github.com/lockmw/kit/internal/mono"
@@ -25,6 +26,29 @@ func instantOf(t time.Time) instant {
 // it passed.
 func (i instant) since(earlier instant) time.Duration {
 	return time.Duration(max(i.mono-earlier.mono, i.wall-earlier.wall))
+}
+
+// timers are timers that are used again and again: a new one for each wait takes as much memory as all else that a wait needs.
+type timers struct {
+	unused sync.Pool // of *time.Timer, which are stopped
+}
+
+// take returns a timer that is stopped: it tells nothing before it is set.
+func (t *timers) take() *time.Timer {
+	if timer, ok := t.unused.Get().(*time.Timer); ok {
+		return timer
+	}
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}
+
+// putBack takes back a timer that nobody uses any more. One that has ended is not used again: where the program runs with
+// asynctimerchan=1, the time of its end may yet come through its channel.
+func (t *timers) putBack(timer *time.Timer) {
+	if timer.Stop() {
+		t.unused.Put(timer)
+	}
 }
 
 // An end is a moment to come. It has come as soon as so much time has passed on either clock: what is to end does not go on because the

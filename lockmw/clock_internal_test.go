@@ -38,7 +38,7 @@ func TestGrantIsTrustedForLessThanItsTTL(t *testing.T) {
 		{30 * time.Second, 26698 * time.Millisecond},    // less 302 ms, less 3 s
 	} {
 		start := now()
-		if got := (grant{since: start, ttl: tc.ttl}).left(start); got != tc.want {
+		if got := (promise{start, tc.ttl}).left(start); got != tc.want {
 			t.Errorf("TTL %v: trusted for %v, want %v", tc.ttl, got, tc.want)
 		}
 	}
@@ -47,7 +47,7 @@ func TestGrantIsTrustedForLessThanItsTTL(t *testing.T) {
 func TestSuspendedMachineLosesTheLease(t *testing.T) {
 	l := leaseFor(t, Policy{TTL: time.Minute})
 	l.mu.Lock()
-	l.tenure().grant.since.wall -= int64(2 * time.Minute) // the wall clock went on, the timers did not
+	l.tenure().promise.since.wall -= int64(2 * time.Minute) // the wall clock went on, the timers did not
 	l.mu.Unlock()
 	if l.Valid() {
 		t.Error("Valid after the machine was suspended for two TTLs")
@@ -67,7 +67,7 @@ func TestSuspendedMachineLosesTheLeaseWithoutRedis(t *testing.T) {
 		t.Errorf("pause %v, context %v; want another attempt, and that it goes on", pause, l.Context().Err())
 	}
 	te.mu.Lock()
-	te.grant.since.wall -= int64(2 * time.Minute)
+	te.promise.since.wall -= int64(2 * time.Minute)
 	te.mu.Unlock()
 	if pause := te.Renewed(time.Now(), unanswered); pause != 0 {
 		t.Errorf("the next attempt is after %v, want none", pause)
@@ -86,7 +86,7 @@ func TestNoWorkBeginsUnderALockThatIsOver(t *testing.T) {
 		t.Fatalf("join = %v, %v", leads, err)
 	}
 	lease.mu.Lock()
-	lease.tenure().grant.since.wall -= int64(2 * time.Minute)
+	lease.tenure().promise.since.wall -= int64(2 * time.Minute)
 	lease.mu.Unlock()
 	if _, _, err := c.look(lease); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("look = %v, want that the lock was lost before", err)

@@ -8,13 +8,18 @@ import (
 
 // What Redis has promised, and for how long that can be relied on.
 
-// A grant is what the store promised, and from when on.
+// A grant is the lock that the store has given, and what it promised.
 type grant struct {
-	store.Grant               // its Clock may be later than the grant
-	since       instant       // when the store set the TTL, or earlier
-	ttl         time.Duration // how long the store keeps the lock from then on
-	origin      origin        // how the news of the grant came
-	session     uint64        // the subscription's session when the store was asked, or when its claim read the message: see subscriber.hasHeardSince
+	store.Grant // its Clock may be later than the grant
+	promise
+	origin  origin // how the news of the grant came
+	session uint64 // the subscription's session when the store was asked, or when its claim read the message: see subscriber.hasHeardSince
+}
+
+// A promise is that the store keeps the lock for a while.
+type promise struct {
+	since instant       // when the store set the TTL, or earlier
+	ttl   time.Duration // how long it keeps the lock from then on
 }
 
 // An origin is how the news of a grant came.
@@ -37,6 +42,6 @@ func guard(ttl time.Duration) time.Duration { return max(50*time.Millisecond, tt
 
 // left is how long from at on the work may go on: what is left of the validity, less the guard. A lease is trusted that
 // long.
-func (g grant) left(at instant) time.Duration {
-	return validity(g.ttl) - guard(g.ttl) - at.since(g.since)
+func (p promise) left(at instant) time.Duration {
+	return validity(p.ttl) - guard(p.ttl) - at.since(p.since)
 }

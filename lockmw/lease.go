@@ -30,10 +30,10 @@ type Lease struct {
 
 	mu      *sync.Mutex // guards the fields up to the next blank line; the tenure's mutex, if the lease has a lock of its own
 	state   state       // changes in end alone
-	last    grant       // the tenure's grant when the lease ended
+	last    promise     // the tenure's when the lease ended
 	tooLong             // what happens when the work takes long
 	keeps   toKeep      // with the release
-	ticket  handing
+	ticket  *handing    // see Lease.handing
 
 	ending // the release
 }
@@ -87,7 +87,6 @@ func (l *Lease) toKeep() toKeep {
 type ending struct {
 	releaseOnce sync.Once
 	releaseErr  error       // what Release returns, set within releaseOnce
-	handedOn    bool        // to a ticket
 	unreported  atomic.Bool // the observers are still to be told of the release: EventReleased
 	eventErr    error       // the Err of that event: nil where the lock was given back, whatever Release returns
 }
@@ -206,11 +205,11 @@ func (l *Lease) ValidUntil() time.Time {
 	return time.Now().Add(left)
 }
 
-// grant is the last one of the lease's time, if it has a lock of its own. The caller
+// promised is the last promise of the lease's time, if it has a lock of its own. The caller
 // holds mu.
-func (l *Lease) grant() grant {
+func (l *Lease) promised() promise {
 	if l.state == held || l.state == overHeld {
-		return l.tenure().grant
+		return l.tenure().promise
 	}
 	return l.last
 }
@@ -219,7 +218,7 @@ func (l *Lease) grant() grant {
 func (l *Lease) end(s state, cause error) {
 	own := l.tenure() != nil
 	if own {
-		l.last = l.grant()
+		l.last = l.promised()
 	}
 	l.state = s
 	l.endContext(cause)

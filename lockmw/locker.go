@@ -30,6 +30,7 @@ type Locker struct {
 	relays     bool                         // releases offer the lock to waiters of which the store does not know
 	outage     *outage.Outage
 	waiters    *waitqueue.Set
+	timers     timers // of those who wait
 	watchdog   *renew.Watchdog
 	janitor    *janitor.Janitor
 	subscriber *subscriber

@@ -362,7 +362,7 @@ func togetherSince(sent instant, claims []*claim, fences []int64) []grant {
 	for i, c := range claims {
 		c.sent++
 		c.residue = max(c.residue, certain)
-		grants[i] = grant{Grant: store.Grant{Fence: fences[i]}, since: sent, ttl: c.ref.TTL}
+		grants[i] = grant{Grant: store.Grant{Fence: fences[i]}, promise: promise{sent, c.ref.TTL}}
 	}
 	return grants
 }

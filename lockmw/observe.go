@@ -54,9 +54,13 @@ func (c *claim) note(e Event) {
 
 // contends tells the observers that the claim waits. It does not wait for them:
 // others of its key may wait behind it.
-func (c *claim) contends(e Event) {
+func (c *claim) contends() {
 	c.contended = true
-	c.locker.tellLater(c.ctx, e)
+	if len(c.locker.observers) > 0 {
+		e := c.event(EventContended)
+		e.Left, e.Holder = c.holderLeft, c.met
+		c.locker.tellLater(c.ctx, e)
+	}
 }
 
 // tell tells the observers the events that were noted. lease is what came of the
@@ -100,7 +104,7 @@ func (l *Lease) event(kind EventKind, err error) Event {
 	l.mu.Lock()
 	var left time.Duration
 	if l.state == held && l.tenure() != nil {
-		left = l.grant().left(now())
+		left = l.promised().left(now())
 	}
 	l.mu.Unlock()
 	e := l.policy.event(kind, l.ref.Key)
@@ -157,7 +161,7 @@ func (l *Lease) tellReleased() {
 	if l.unreported.CompareAndSwap(true, false) {
 		if len(l.locker.observers) > 0 {
 			e := l.event(EventReleased, l.eventErr)
-			e.Ticket = l.handedOn
+			e.Ticket = l.handing().done
 			l.locker.tell(l.ctx, e)
 		}
 	}

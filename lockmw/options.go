@@ -30,7 +30,7 @@ type options struct {
 	namespace           string
 	instance            string
 	note                func(context.Context) string
-	logger              *slog.Logger // nil: what somebody has to look at goes to slog.Default()
+	logger              *slog.Logger // nil: a few errors and warnings go to slog.Default()
 	observers           []func(context.Context, Event)
 	readers             []func(read func() Stats) (stop func())
 	reports             *report.Queue // has the lines of logger

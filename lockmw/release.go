@@ -119,9 +119,9 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	switch answer := l.toKeep().answer; {
 	case answer != nil:
 		err = t.giveBackKeeping(ctx, l, answer, called)
-	case l.ticket.Token != "": // which does not change any more
+	case l.handing().Token != "":
 		err = t.giveBack(ctx, l, called)
-	case !l.ticket.issued && t.passOn(called), t.giveBackAsync(l, called):
+	case !l.handing().issued && t.passOn(called), t.giveBackAsync(l, called):
 	default:
 		err = t.giveBack(ctx, l, called)
 	}
@@ -162,9 +162,13 @@ func (t *tenure) giveBack(ctx context.Context, l *Lease, called time.Time) error
 	t.locker.watchdog.Remove(&t.renewal)
 	defer t.forget()
 	g := t.newGivingBack(ctx, called)
-	g.ticket = l.ticket.Ticket
+	g.ticket = l.handing().Ticket
 	err := g.run()
-	l.handedOn = err == nil && g.give.Ticket.Token != ""
+	if err == nil && g.give.Ticket.Token != "" {
+		l.mu.Lock()
+		l.ticket.done = true
+		l.mu.Unlock()
+	}
 	return err
 }
 

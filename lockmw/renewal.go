@@ -42,9 +42,9 @@ func (t *tenure) Ask() store.Ref {
 	defer t.mu.Unlock()
 	ref := t.ref
 	ref.TTL = max(t.ttl, time.Until(t.stayTill()))
-	asked := grant{since: now(), ttl: ref.TTL}
-	if left := asked.left(asked.since); t.state == tenureHeld && left < t.grant.left(asked.since) {
-		t.grant.since, t.grant.ttl = asked.since, asked.ttl
+	asked := promise{now(), ref.TTL}
+	if left := asked.left(asked.since); t.state == tenureHeld && left < t.promise.left(asked.since) {
+		t.promise = asked
 		t.expiry.Reset(left)
 	}
 	return ref
@@ -76,8 +76,8 @@ func (t *tenure) Renewed(sent time.Time, r store.Renewal) (pause time.Duration) 
 		return pause
 	}
 	t.failures = 0
-	t.grant = grant{since: instantOf(sent), ttl: r.TTL}
-	t.expiry.Reset(max(t.grant.left(now()), 0)) // 0: the answer took longer than the TTL
+	t.promise = promise{instantOf(sent), r.TTL}
+	t.expiry.Reset(max(t.promise.left(now()), 0)) // 0: the answer took longer than the TTL
 	stuck := lease != nil && lease.isStuck()
 	t.mu.Unlock()
 	if lease != nil {

@@ -58,7 +58,7 @@ func holdMany(l *Locker, n int, letter string, ttl time.Duration) (lost func() i
 	for i := range n {
 		held := &tenure{
 			locker: l, ttl: ttl, ref: store.Ref{Key: letter + strconv.Itoa(i), TTL: ttl},
-			began: time.Now(), trust: trust{grant: grant{since: now(), ttl: ttl}},
+			began: time.Now(), trust: trust{promise: promise{now(), ttl}},
 		}
 		held.renewal = l.watchdog.Renewal(held, held.ref.Key)
 		lease := &Lease{

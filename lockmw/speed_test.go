@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,7 +79,7 @@ func TestALockCostsFewAllocations(t *testing.T) {
 func TestTheAllocationsOfALockAreSmall(t *testing.T) {
 	slow.Test(t)
 	once := turn(t, doortest.Instant(t), lockmw.Policy{TTL: 30 * time.Second})
-	const turns, most = 500, 1800 // bytes; a claim alone has some 900
+	const turns, most = 500, 1300 // bytes; a claim alone has some 900
 	got := bytesOf(turns, once)
 	for range 4 {
 		got = min(got, bytesOf(turns, once))
@@ -86,6 +87,35 @@ func TestTheAllocationsOfALockAreSmall(t *testing.T) {
 	t.Logf("%d bytes", got)
 	if got > most {
 		t.Errorf("a lock and its release allocate %d bytes, want at most %d", got, most)
+	}
+}
+
+// Nor are those of a lock that passes on within the process. An event that nobody is told of is not made, and who waits uses the timer
+// of one who has waited.
+func TestTheAllocationsOfALockThatPassesOnAreSmall(t *testing.T) {
+	slow.Test(t)
+	l := lockers["redis"](t)
+	const callers, turns, most = 8, 800, 1000 // bytes; with an event and a timer they would be 500 more
+	run := func() {
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				for range turns / callers {
+					if err := l.WithLock(t.Context(), "one", lockmw.Policy{Retries: lockmw.Forever}, func(context.Context) error { return nil }); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	got := bytesOf(1, run) / turns
+	for range 4 {
+		got = min(got, bytesOf(1, run)/turns)
+	}
+	t.Logf("%d bytes", got)
+	if got > most {
+		t.Errorf("a lock that passes on allocates %d bytes, want at most %d", got, most)
 	}
 }
 

@@ -44,7 +44,7 @@ type tenure struct {
 
 // trust is for how long a tenure can be relied on.
 type trust struct {
-	grant    grant       // the last one, from the acquire or a renewal
+	promise              // the last one, by the acquire or a renewal
 	expiry   *time.Timer // ends the tenure in time, whatever becomes of renewals
 	failures int         // how many renewals have failed in a row
 }
@@ -70,7 +70,7 @@ func (s tenureState) isLost() bool { return s == tenureLost || s == tenureExpire
 
 // newTenure returns the tenure that begins with c's grant, which came at began.
 func newTenure(c *claim, g grant, began time.Time) *tenure {
-	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, mayReturn: c.residue == inDoubt, trust: trust{grant: g}}
+	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, mayReturn: c.residue == inDoubt, trust: trust{promise: g.promise}}
 	t.renewal = t.locker.watchdog.Renewal(t, t.ref.Key)
 	t.ref.Fence, t.ref.Estimate = g.Fence, g.Estimate
 	return t
@@ -85,7 +85,7 @@ func (t *tenure) begin(lease *Lease) {
 	if min := lease.policy.MinHold; min > 0 {
 		t.stays = append(t.stays, stay{lease, t.began.Add(min)})
 	}
-	t.expiry = time.AfterFunc(t.grant.left(now()), t.expire)
+	t.expiry = time.AfterFunc(t.promise.left(now()), t.expire)
 	t.mu.Unlock()
 	pause := t.firstRenewal()
 	if t.locker.keepTenure(t) {
@@ -149,7 +149,7 @@ func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 		return 0, false
 	case !t.locker.relays, !t.locker.subscriber.hasHeardSince(t.first.session):
 		return 0, false
-	case now.since(t.first.since) > localPass(t.ttl), t.grant.ttl-now.since(t.grant.since) < t.ttl/2, t.grant.left(now) <= 0:
+	case now.since(t.first.since) > localPass(t.ttl), t.promise.ttl-now.since(t.promise.since) < t.ttl/2, t.promise.left(now) <= 0:
 		return 0, false
 	}
 	passed := at.Sub(t.began) // less than has passed on the store's clock since the answer
@@ -164,7 +164,7 @@ func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 func (t *tenure) take(lease *Lease) bool {
 	t.locker.keep(lease)
 	t.mu.Lock()
-	ok := t.state == tenureHeld && t.grant.left(now()) > 0
+	ok := t.state == tenureHeld && t.promise.left(now()) > 0
 	if ok {
 		t.holder = lease
 	}
@@ -216,7 +216,7 @@ func (t *tenure) end(s tenureState) {
 	t.state = s
 	t.expiry.Stop()
 	if s == tenureUnrenewed {
-		t.expiry.Reset(t.grant.ttl - now().since(t.grant.since))
+		t.expiry.Reset(t.promise.ttl - now().since(t.promise.since))
 	}
 	if s.isLost() {
 		t.locker.forgetTenure(t)
@@ -262,7 +262,7 @@ func (t *tenure) holdsAt(at instant, rearm bool) bool {
 		t.mu.Unlock()
 		return false
 	}
-	if left := t.grant.left(at); left > 0 {
+	if left := t.promise.left(at); left > 0 {
 		if rearm {
 			t.expiry.Reset(left)
 		}
@@ -282,8 +282,8 @@ func (t *tenure) trusted() bool { return t.holdsAt(now(), false) }
 func (t *tenure) remains(l *Lease) (left time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g := l.grant()
-	return validity(g.ttl) - now().since(g.since), true
+	p := l.promised()
+	return validity(p.ttl) - now().since(p.since), true
 }
 
 func (*tenure) reliesOn() []*Lease { return nil }
@@ -365,7 +365,7 @@ func (t *tenure) staysTill() time.Time {
 func (t *tenure) leftAt(at time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.grant.left(instantOf(at))
+	return t.promise.left(instantOf(at))
 }
 
 // firstRenewal of a published grant comes soon: it confirms the grant, and

@@ -113,14 +113,16 @@ func (l *Lease) issue(lasts time.Duration) (ticketText, bool) {
 	fresh := l.locker.store.NewTicket(l.note)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state != held && l.state != overHeld || l.ticket.void {
+	h := l.handing()
+	if l.state != held && l.state != overHeld || h.void {
 		return ticketText{}, false
 	}
-	if l.ticket.Token == "" {
-		l.ticket.Token, l.ticket.Issuer = fresh, l.tenure().first.Number()
+	if h.Token == "" {
+		h.Token, h.Issuer = fresh, l.tenure().first.Number()
 	}
-	l.ticket.Lasts = lasts
-	return ticketText{l.locker.namespace, l.ref.Key, l.ticket.Token, l.ticket.Issuer}, true
+	h.Lasts = lasts
+	l.ticket = &h
+	return ticketText{l.locker.namespace, l.ref.Key, h.Token, h.Issuer}, true
 }
 
 // A handing is the ticket that a lease's release hands the lock on to; without a Token none was issued.
@@ -128,6 +130,15 @@ type handing struct {
 	store.Ticket
 	void   bool // the lock is given back, whatever is issued
 	issued bool // one was, before it was made void: it is to find that the issuer's grant is over
+	done   bool // the release has handed the lock on
+}
+
+// handing is the lease's. The caller holds mu, or the lease has ended: then it does not change any more, but for done.
+func (l *Lease) handing() handing {
+	if l.ticket == nil {
+		return handing{}
+	}
+	return *l.ticket
 }
 
 // voidTicket has the release give the lock back, and not hand it on.
@@ -135,7 +146,8 @@ func (l *Lease) voidTicket() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != released {
-		l.ticket = handing{void: true, issued: l.ticket.issued || l.ticket.Token != ""}
+		h := l.handing()
+		l.ticket = &handing{void: true, issued: h.issued || h.Token != ""}
 	}
 }
 
@@ -144,10 +156,10 @@ func (t *tenure) voidTicket(token string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.holder
-	if l == nil || l.ticket.Token != token || l.state != held && l.state != overHeld {
+	if l == nil || l.handing().Token != token || l.state != held && l.state != overHeld {
 		return false
 	}
-	l.ticket = handing{void: true, issued: true}
+	l.ticket = &handing{void: true, issued: true}
 	return true
 }
 

@@ -52,9 +52,7 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 		if c.met == nil {
 			c.meets(nil)
 		}
-		e := c.event(EventContended)
-		e.Left, e.Holder = c.holderLeft, c.met
-		c.contends(e)
+		c.contends()
 	}
 	asked := c.queuedAt
 	retries := c.retries
@@ -62,8 +60,8 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 		retries = new(retry.Intervals)
 	}
 	retries.Begin(c.policy.Retries, c.policy.RetryInterval, asked)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	timer := l.timers.take()
+	defer l.timers.putBack(timer)
 	for ask := false; ; view = l.waiters.Look(w) {
 		p := c.prospect()
 		how := c.outlook(p)
@@ -257,5 +255,5 @@ func (c *claim) handedOver(g waitqueue.Grant) outcome {
 	if g.Published {
 		from = fromMessage
 	}
-	return c.granted(grant{g.Grant, instantOf(g.Since), g.TTL, from, g.Session}, time.Now(), nil)
+	return c.granted(grant{g.Grant, promise{instantOf(g.Since), g.TTL}, from, g.Session}, time.Now(), nil)
 }

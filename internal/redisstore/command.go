@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -41,6 +42,7 @@ type command struct {
 
 	keys               [keyCount]redisKey
 	record             redisKey
+	value              setValue
 	token, next, terms string
 	fence              int64
 	room               [keyPosition + keyCount + argsMost]any
@@ -92,6 +94,21 @@ func (k redisKey) appendTo(b []byte) []byte {
 	return wire.AppendParts(b, k.namespace, keyOpen, k.lock, k.end)
 }
 
+// A setValue is the value of a lock that SET has taken.
+type setValue struct {
+	token    string
+	estimate int64
+}
+
+// String returns the value.
+func (v setValue) String() string { return v.token + takenBySet + strconv.FormatInt(v.estimate, 10) }
+
+// appendTo appends the value as an argument.
+func (v setValue) appendTo(b []byte) []byte {
+	var digits [20]byte
+	return wire.AppendParts(b, v.token, takenBySet, string(strconv.AppendInt(digits[:0], v.estimate, 10)))
+}
+
 // lockOf returns the name of the lock whose first Redis key is given: the inverse of keys.
 func lockOf(namespace, key string) (string, bool) {
 	rest, ok := strings.CutPrefix(key, namespace+keyOpen)
@@ -112,7 +129,7 @@ func (s *Store) command() *command {
 // free takes back a command that nobody uses any more.
 func (s *Store) free(c *command) {
 	c.script, c.args, c.onekey = nil, nil, onekey{}
-	c.keys, c.record, c.token, c.next, c.terms, c.fence = [keyCount]redisKey{}, redisKey{}, "", "", "", 0
+	c.keys, c.record, c.value, c.token, c.next, c.terms, c.fence = [keyCount]redisKey{}, redisKey{}, setValue{}, "", "", "", 0
 	clear(c.room[:])
 	c.call.Patient, c.call.Late, c.late.ctx, c.late.tell = false, nil, nil, nil
 	c.posted = posted{late: c.posted.late}
@@ -200,6 +217,8 @@ func appendArgs(b []byte, args []any) []byte {
 			b = wire.AppendInt(b, *v)
 		case *redisKey:
 			b = v.appendTo(b)
+		case *setValue:
+			b = v.appendTo(b)
 		default:
 			panic("redisstore: an argument of another type")
 		}
@@ -225,6 +244,8 @@ func plain(args []any) []any {
 		case *int64:
 			values[i] = *v
 		case *redisKey:
+			values[i] = v.String()
+		case *setValue:
 			values[i] = v.String()
 		default:
 			values[i] = v

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -159,9 +158,8 @@ var errHalf = errors.New("the caller left before it was known who comes first")
 
 // appendSet appends the four commands to b.
 func appendSet(b []byte, c *command, r store.Request, estimate int64) []byte {
-	var digits [20]byte
 	b = c.keys[0].appendTo(wire.AppendString(wire.AppendCommand(b, 6), "SET"))
-	b = wire.AppendParts(b, r.Token, takenBySet, string(strconv.AppendInt(digits[:0], estimate, 10)))
+	b = setValue{r.Token, estimate}.appendTo(b)
 	b = wire.AppendInt(wire.AppendString(wire.AppendString(b, "NX"), "PX"), millis(r.TTL))
 	b = c.keys[1].appendTo(wire.AppendString(wire.AppendCommand(b, 4), "EXISTS"))
 	b = c.keys[3].appendTo(c.keys[2].appendTo(b))
@@ -191,8 +189,8 @@ func (s *Store) give(ctx context.Context, until time.Time, r store.Ref) (store.R
 	}
 	c := s.command()
 	c.keys[0] = redisKey{s.ns, r.Key, keyEnds[0]}
-	c.token = r.Token + takenBySet + strconv.FormatInt(r.Estimate, 10)
-	c.script, c.args = giveScript, append(c.room[:0], nil, nil, 1, &c.keys[0], &c.token, c.fenced(r))
+	c.value = setValue{r.Token, r.Estimate}
+	c.script, c.args = giveScript, append(c.room[:0], nil, nil, 1, &c.keys[0], &c.value, c.fenced(r))
 	reply, err := s.send(ctx, until, r.Key, c, nil)
 	if err != nil {
 		return store.NotHeld, err

@@ -67,8 +67,8 @@ var mutants = []mutant{
 		what: "a lease counts from when the answer came, not from when the question was sent",
 		edits: []edit{{
 			"lockmw/acquire.go",
-			"grant{answer.Grant, instantOf(asked), ref.TTL,",
-			"grant{answer.Grant, now(), ref.TTL,",
+			"promise{instantOf(asked), ref.TTL}",
+			"promise{now(), ref.TTL}",
 		}},
 		in: inMatrix, tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
 	},
@@ -77,8 +77,8 @@ var mutants = []mutant{
 		what: "a renewed lease counts from when the answer came, not from when the renewal was sent",
 		edits: []edit{{
 			"lockmw/renewal.go",
-			"grant{since: instantOf(sent), ttl: r.TTL}",
-			"grant{since: now(), ttl: r.TTL}",
+			"promise{instantOf(sent), r.TTL}",
+			"promise{now(), r.TTL}",
 		}},
 		in: inMatrix, tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
 	},
@@ -88,7 +88,7 @@ var mutants = []mutant{
 		edits: []edit{{
 			"lockmw/renewal.go",
 			"	ref.TTL = max(t.ttl, time.Until(t.stayTill()))\n",
-			"	ref.TTL = max(t.ttl, time.Until(t.stayTill()))\n	t.grant.since = now()\n",
+			"	ref.TTL = max(t.ttl, time.Until(t.stayTill()))\n	t.promise.since = now()\n",
 		}},
 		in: inMatrix, tests: underLoad, says: "overlap:",
 	},

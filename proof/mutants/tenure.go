@@ -24,8 +24,8 @@ var tenures = []mutant{
 		what: "a process that is not told of others passes its lock on for as long as it is renewed",
 		edits: []edit{{
 			"lockmw/tenure.go",
-			"	case now.since(t.first.since) > localPass(t.ttl), t.grant.ttl",
-			"	case t.grant.ttl",
+			"	case now.since(t.first.since) > localPass(t.ttl), t.promise.ttl",
+			"	case t.promise.ttl",
 		}},
 		in: inChecks, tests: joins + "/not_told", says: "has no turn",
 	},
@@ -65,7 +65,7 @@ var tenures = []mutant{
 		edits: []edit{{
 			"lockmw/tenure.go",
 			"	t.ref.Fence = fence\n	return fence, true\n",
-			"	t.ref.Fence = fence\n	t.grant.since = now\n	return fence, true\n",
+			"	t.ref.Fence = fence\n	t.promise.since = now\n	return fence, true\n",
 		}},
 		in: inChecks, tests: "TestATenureThatIsCutOffEndsInTime", says: "are inside",
 	},
