@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,17 +103,31 @@ type seen struct {
 	Result Result
 }
 
-// seedMost is how long a seed may take of real time, some hundred times what it needs. One that takes longer does not end: the bubble's
-// clock stands still, or something waits for ever.
-const seedMost = 3 * time.Minute
+// seedMost is how long a seed may take, some hundred times what it needs. One that takes longer does not end: the bubble's clock stands
+// still, or something waits for ever. It is counted in ticks of this process, so one that gets little time of the machine has more.
+const (
+	seedMost = 3 * time.Minute
+	seedTick = 100 * time.Millisecond
+)
 
 // see carries a seed out.
 func see(t *testing.T, seed uint64) seen {
 	t.Helper()
-	hangs := time.AfterFunc(seedMost, func() {
-		panic(fmt.Sprintf("seed %d does not end", seed)) // with all goroutines, among them the one that is to blame
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer close(over)
+	watch.Go(func() {
+		for range seedMost / seedTick {
+			select {
+			case <-over:
+				return
+			case <-time.After(seedTick):
+			}
+		}
+		debug.SetTraceback("all") // among all goroutines is the one that is to blame
+		panic(fmt.Sprintf("seed %d does not end", seed))
 	})
-	defer hangs.Stop()
 	return seen{Seed: seed, Result: Run(t, NewPlan(seed))}
 }
 
