@@ -33,7 +33,7 @@ type timers struct {
 	unused sync.Pool // of *time.Timer, which are stopped
 }
 
-// take returns a timer that is stopped: it tells nothing before it is set.
+// take returns a timer that is stopped: it tells nothing before it is set. (With GODEBUG=asynctimerchan=1 it may.)
 func (t *timers) take() *time.Timer {
 	if timer, ok := t.unused.Get().(*time.Timer); ok {
 		return timer
@@ -43,12 +43,10 @@ func (t *timers) take() *time.Timer {
 	return timer
 }
 
-// putBack takes back a timer that nobody uses any more. One that has ended is not used again: where the program runs with
-// asynctimerchan=1, the time of its end may yet come through its channel.
+// putBack takes back a timer that nobody uses any more.
 func (t *timers) putBack(timer *time.Timer) {
-	if timer.Stop() {
-		t.unused.Put(timer)
-	}
+	timer.Stop()
+	t.unused.Put(timer)
 }
 
 // An end is a moment to come. It has come as soon as so much time has passed on either clock: what is to end does not go on because the

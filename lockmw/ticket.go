@@ -133,7 +133,7 @@ type handing struct {
 	done   bool // the release has handed the lock on
 }
 
-// handing is the lease's. The caller holds mu, or the lease has ended: then it does not change any more, but for done.
+// handing is the lease's. The caller holds mu, or the lease was released: then it does not change any more, but for done.
 func (l *Lease) handing() handing {
 	if l.ticket == nil {
 		return handing{}
@@ -225,6 +225,9 @@ func readTicket(ticket string) (t ticketText, err error) {
 		return t, fmt.Errorf("%w: not all of it is there, or it was changed: it has %d bytes", ErrInvalidTicket, len(ticket))
 	}
 	t = ticketText{namespace: parts[0], key: parts[1], token: parts[2]}
+	if t.token == "" { // which would be the ticket of each lease that has issued none
+		return t, fmt.Errorf("%w: it has no token", ErrInvalidTicket)
+	}
 	if t.issuer, err = strconv.ParseInt(parts[3], 10, 64); err != nil {
 		return t, fmt.Errorf("%w: %w", ErrInvalidTicket, errors.Unwrap(err))
 	}

@@ -2,8 +2,11 @@ package lockmw_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"hash/crc32"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -113,6 +116,11 @@ func TestMinHoldOfANestedCallVoidsTheTicket(t *testing.T) {
 	})
 }
 
+// ticketOf is a ticket that says this.
+func ticketOf(said string) string {
+	return "lockmw1." + base64.RawURLEncoding.EncodeToString([]byte(said)) + "." + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(said))), 36)
+}
+
 func TestResumeThatCannotBe(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		ctx := context.Background()
@@ -132,6 +140,7 @@ func TestResumeThatCannotBe(t *testing.T) {
 			"it has 8 bytes":           {ticket: "lockmw1.", is: lockmw.ErrInvalidTicket},
 			"not all of it":            {ticket: ticket[:len(ticket)-1], is: lockmw.ErrInvalidTicket},
 			"or it was changed":        {ticket: ticket[:20] + "A" + ticket[21:], is: lockmw.ErrInvalidTicket},
+			"it has no token":          {ticket: ticketOf("lock\na:" + key + "\n\n1"), is: lockmw.ErrInvalidTicket},
 			`namespace "lock"`:         {by: elsewhere, ticket: ticket, is: lockmw.ErrInvalidTicket},
 			"which does not begin":     {ticket: ticket, policy: lockmw.Policy{Prefix: "b:"}, is: lockmw.ErrInvalidPolicy},
 			"Mode":                     {ticket: ticket, policy: lockmw.Policy{Mode: lockmw.Shared}, is: lockmw.ErrInvalidPolicy},
@@ -156,6 +165,9 @@ func TestResumeThatCannotBe(t *testing.T) {
 				!errors.As(err, &refusal) || lease != nil || got != tc.ctx {
 				t.Errorf("Resume = %v, want that %q", err, why)
 			}
+		}
+		if err := l.Discard(ctx, ticketOf("lock\na:"+key+"\n\n1")); !errors.Is(err, lockmw.ErrInvalidTicket) {
+			t.Errorf("Discard of a ticket without a token = %v", err)
 		}
 		if err := elsewhere.Discard(ctx, ticket); !errors.Is(err, lockmw.ErrInvalidTicket) {
 			t.Errorf("Discard in another namespace = %v", err)
