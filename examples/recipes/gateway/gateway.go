@@ -39,8 +39,8 @@ func NewServer(locks *lockmw.Locker, orders shopv1.OrdersServer) (*grpc.Server, 
 
 // NewHandler returns the gateway to server, in the same process: a connection in memory, and the
 // generated RegisterOrdersHandler. RegisterOrdersHandlerServer would call the service's methods
-// directly, without interceptors, and so without locks. Call stop at the end, before the Locker's Close: it
-// waits for the calls that are at work, until its ctx ends.
+// directly, without interceptors, and so without locks. At the end, shut down the HTTP server of the handler, then
+// call stop, then the Locker's Close. Stop waits for the calls that are at work, until its ctx ends.
 func NewHandler(ctx context.Context, server *grpc.Server) (handler http.Handler, stop func(ctx context.Context) error, err error) {
 	listener := bufconn.Listen(1 << 20)
 	conn, err := grpc.NewClient("passthrough:///in-memory",
@@ -56,11 +56,21 @@ func NewHandler(ctx context.Context, server *grpc.Server) (handler http.Handler,
 		server.GracefulStop()
 		return errors.Join(conn.Close(), <-served)
 	}
-	mux := runtime.NewServeMux(runtime.WithErrorHandler(withRetryAfter))
+	mux := runtime.NewServeMux(runtime.WithErrorHandler(withRetryAfter), runtime.WithIncomingHeaderMatcher(headers))
 	if err := RegisterOrdersHandler(ctx, mux, conn); err != nil {
 		return nil, nil, errors.Join(err, stop(ctx))
 	}
 	return mux, stop, nil
+}
+
+// headers says which HTTP headers reach the metadata, and under which name. Without it, a key with {header.idempotency-key}
+// would refuse every HTTP client, because the gateway drops that header.
+func headers(name string) (string, bool) {
+	switch name { // as net/http writes it
+	case "Idempotency-Key": // and others of which you make keys
+		return name, true
+	}
+	return runtime.DefaultHeaderMatcher(name)
 }
 
 // withRetryAfter tells HTTP clients what gRPC clients are told by a RetryInfo.

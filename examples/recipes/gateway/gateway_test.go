@@ -10,6 +10,7 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/lockmw/kit/examples/grpc/shopv1"
 	"github.com/lockmw/kit/lockmw"
@@ -83,11 +84,35 @@ func TestTheGatewayAnswersOtherStatusesThanHTTP(t *testing.T) {
 		"the lock was lost":               {lockmw.ErrLost, codes.Internal, 500, 500},
 		"a mistake of the program":        {lockmw.ErrInvalidPolicy, codes.Internal, 500, 500},
 		"a nested acquire, a mistake too": {lockmw.ErrReentrant, codes.Internal, 500, 500},
+		"a key used for another request":  {lockmw.ErrOtherRequest, codes.InvalidArgument, 400, 422},
+		"nobody knows":                    {lockmw.ErrUncertain, codes.FailedPrecondition, 400, 409},
 	} {
 		refusal, _ := lockmw.RefusalOf(tc.err)
 		code := codes.Code(refusal.GRPCCode)
 		if got := runtime.HTTPStatusFromCode(code); code != tc.code || got != tc.gateway || refusal.Status != tc.middlewares {
 			t.Errorf("%s: %v, %d through the gateway, %d by a middleware; want %v, %d, %d", name, code, got, refusal.Status, tc.code, tc.gateway, tc.middlewares)
+		}
+	}
+}
+
+// A key can be made of a header only if the gateway lets it through.
+func TestTheGatewayLetsHeadersThrough(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/shop.v1.Orders/Pay", nil)
+	r.Header.Set("Idempotency-Key", "k1")
+	for name, tc := range map[string]struct {
+		mux  *runtime.ServeMux
+		want int
+	}{
+		"as a gateway does by default": {runtime.NewServeMux(), 0},
+		"with headers":                 {runtime.NewServeMux(runtime.WithIncomingHeaderMatcher(headers)), 1},
+	} {
+		ctx, err := runtime.AnnotateContext(t.Context(), tc.mux, r, "/shop.v1.Orders/Pay")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, _ := metadata.FromOutgoingContext(ctx)
+		if got := sent.Get("idempotency-key"); len(got) != tc.want {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const payMethod = "/shop.v1.Orders/Pay"
 // routes returns the service with its locks. charge is what takes the customer's money.
 func routes(locks *lockmw.Locker, charge func(context.Context) error) http.Handler {
 	rules := connectlock.Rules{
-		payMethod: {Key: keyfunc.MustParse("{body.order_id}"), Policy: lockmw.Policy{Prefix: "order:", Wait: time.Second}},
+		payMethod: {Key: keyfunc.MustParse("{body.order_id}"), Policy: lockmw.Policy{Name: "pay", Prefix: "order:", Wait: time.Second}},
 	}
 	shop := orders{charge: charge}
 	mux := http.NewServeMux()
@@ -45,7 +45,7 @@ func (o orders) Pay(ctx context.Context, _ *connect.Request[shopv1.PayRequest]) 
 	return connect.NewResponse(&shopv1.PayReply{Text: "paid"}), nil
 }
 
-// charge stands for your work. Yours also gets the order's id, and first looks, under the lock, whether that order is paid already.
+// charge stands for your work. Yours also gets the order's id. It first checks whether that order is already paid: nobody else pays it meanwhile.
 func charge(ctx context.Context) error {
 	select {
 	case <-time.After(300 * time.Millisecond):
@@ -69,7 +69,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := locks.Ping(ctx); err != nil { // start all the same: locks work as soon as Redis is there
+	if err := locks.Ping(ctx); err != nil { // after a second at most; start all the same: locks work as soon as Redis is there
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
 	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks, charge), ReadHeaderTimeout: 5 * time.Second}

@@ -41,7 +41,8 @@ func pay(charge func(context.Context) error) echo.HandlerFunc {
 
 func cancel(c *echo.Context) error { return c.String(http.StatusOK, "cancelled\n") }
 
-// charge stands for your work. Yours also gets the order's id, and first looks, under the lock, whether that order is paid already.
+// charge stands for your work. Yours also gets the order's id. It first checks whether that order is already paid: nobody else pays it meanwhile.
+// Directly before the payment it checks lease.Valid().
 func charge(ctx context.Context) error {
 	select {
 	case <-time.After(300 * time.Millisecond):

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// once gives all requests with one idempotency key the answer of the first. It stands behind your sign-in, which calls c.Set("user", …),
+// once gives all requests of a user with one idempotency key the answer of the first. It stands behind your sign-in, which calls c.Set("user", …),
 // and in front of the lock: e.POST("/orders/:id/pay", pay(charge), signIn, once(locks), perOrder).
 func once(locks *lockmw.Locker) echo.MiddlewareFunc {
 	return echolock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// once gives all requests with one idempotency key the answer of the first. It stands behind your sign-in, which calls c.Set("user", …),
+// once gives all requests of a user with one idempotency key the answer of the first. It stands behind your sign-in, which calls c.Set("user", …),
 // and in front of the lock: r.POST("/orders/:id/pay", signIn, once(locks), perOrder, pay(charge)).
 func once(locks *lockmw.Locker) gin.HandlerFunc {
 	return ginlock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),

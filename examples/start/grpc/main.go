@@ -28,7 +28,7 @@ import (
 // their chains: behind recovery, logs and authorisation.
 func newServer(locks *lockmw.Locker, charge func(context.Context) error) *grpc.Server {
 	rules := grpclock.Rules{
-		"/shop.v1.Orders/Pay": {Key: keyfunc.MustParse("{body.order_id}"), Policy: lockmw.Policy{Prefix: "order:", Wait: time.Second}},
+		"/shop.v1.Orders/Pay": {Key: keyfunc.MustParse("{body.order_id}"), Policy: lockmw.Policy{Name: "pay", Prefix: "order:", Wait: time.Second}},
 	}
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(locks, rules)),
@@ -50,7 +50,7 @@ func (o orders) Pay(ctx context.Context, _ *shopv1.PayRequest) (*shopv1.PayReply
 	return &shopv1.PayReply{Text: "paid"}, nil
 }
 
-// charge stands for your work. Yours also gets the order's id, and first looks, under the lock, whether that order is paid already.
+// charge stands for your work. Yours also gets the order's id. It first checks whether that order is already paid: nobody else pays it meanwhile.
 func charge(ctx context.Context) error {
 	select {
 	case <-time.After(300 * time.Millisecond):
@@ -74,7 +74,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := locks.Ping(ctx); err != nil { // start all the same: locks work as soon as Redis is there
+	if err := locks.Ping(ctx); err != nil { // after a second at most; start all the same: locks work as soon as Redis is there
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":50051"))
@@ -91,7 +91,8 @@ func run() error {
 	}
 	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	defer context.AfterFunc(last, server.Stop)() // GracefulStop alone would wait for ever for a call that hangs
+	stopTimer := context.AfterFunc(last, server.Stop) // after 20 s, end the calls that hang: GracefulStop would wait for them for ever
+	defer stopTimer()
 	server.GracefulStop()
 	return errors.Join(locks.Close(last), client.Close()) // after the last call
 }

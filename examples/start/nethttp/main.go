@@ -45,7 +45,8 @@ func pay(charge func(context.Context) error) http.HandlerFunc {
 
 func cancel(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "cancelled\n") }
 
-// charge stands for your work. Yours also gets the order's id, and first looks, under the lock, whether that order is paid already.
+// charge stands for your work. Yours also gets the order's id. It first checks whether that order is already paid: nobody else pays it meanwhile.
+// Directly before the payment it checks lease.Valid().
 func charge(ctx context.Context) error {
 	select {
 	case <-time.After(300 * time.Millisecond):

@@ -12,7 +12,7 @@ import (
 // userKey is the key under which your sign-in puts the user into the request's context.
 type userKey struct{}
 
-// once gives all requests with one idempotency key the answer of the first. It stands behind your sign-in, and in front of the lock:
+// once gives all requests of a user with one idempotency key the answer of the first. It stands behind your sign-in, and in front of the lock:
 // mux.Handle("POST /orders/{id}/pay", signIn(once(locks)(perOrder(pay(charge))))).
 func once(locks *lockmw.Locker) func(http.Handler) http.Handler {
 	return httplock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
