@@ -66,8 +66,7 @@ func NewHandler(ctx context.Context, server *grpc.Server) (handler http.Handler,
 // headers says which HTTP headers reach the metadata, and under which name. Without it, a key with {header.idempotency-key}
 // would refuse every HTTP client, because the gateway drops that header.
 func headers(name string) (string, bool) {
-	switch name { // as net/http writes it
-	case "Idempotency-Key": // and others of which you make keys
+	if name == "Idempotency-Key" { // as net/http writes it; and others of which you make keys
 		return name, true
 	}
 	return runtime.DefaultHeaderMatcher(name)
