@@ -1,6 +1,8 @@
 package rules_test
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,6 +53,11 @@ func TestRules(t *testing.T) {
 		dir, err := filepath.Abs(module)
 		if err != nil {
 			t.Fatal(err)
+		}
+		download := exec.CommandContext(t.Context(), "go", "mod", "download") // analysistest itself asks no proxy
+		download.Dir, download.Env = dir, append(os.Environ(), "GOWORK=off")
+		if text, err := download.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
 		}
 		analysistest.Run(t, dir, all, "./...")
 	}
