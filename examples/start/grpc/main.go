@@ -51,6 +51,7 @@ func (o orders) Pay(ctx context.Context, _ *shopv1.PayRequest) (*shopv1.PayReply
 }
 
 // charge stands for your work. Yours also gets the order's id. It first checks whether that order is already paid: nobody else pays it meanwhile.
+// Directly before the payment it checks lease.Valid().
 func charge(ctx context.Context) error {
 	select {
 	case <-time.After(300 * time.Millisecond):
@@ -74,7 +75,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := locks.Ping(ctx); err != nil { // after a second at most; start all the same: locks work as soon as Redis is there
+	if err := locks.Ping(ctx); err != nil { // for a second at most; start all the same: locks work as soon as Redis is there
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), ":50051"))

@@ -70,7 +70,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := locks.Ping(ctx); err != nil { // start all the same: locks work as soon as Redis is there
+	if err := locks.Ping(ctx); err != nil { // for a second at most; start all the same: locks work as soon as Redis is there
 		slog.Warn("locks do not work", "error", err) // the error says what to do
 	}
 	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks, charge), ReadHeaderTimeout: 5 * time.Second}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -131,3 +132,17 @@ func (s *server) want(t *testing.T, path string, bodies []string, other int) {
 }
 
 func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, a.text) }
+
+// Replayed wants that a click on an order's payment pays, and that the same click, with the same idempotency key, gets the same answer
+// and pays nothing. paid is how often something was paid.
+func Replayed(t *testing.T, routes http.Handler, paid *int) {
+	t.Helper()
+	for _, replayed := range []string{"", "true"} {
+		w, click := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil)
+		click.Header.Set("Idempotency-Key", "k1")
+		routes.ServeHTTP(w, click)
+		if got := w.Header().Get("Idempotent-Replayed"); w.Code != http.StatusOK || w.Body.String() != "paid\n" || got != replayed || *paid != 1 {
+			t.Errorf("%d %s, replayed %q, paid %d times; want a replay %q of one payment", w.Code, w.Body, got, *paid, replayed)
+		}
+	}
+}
