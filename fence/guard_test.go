@@ -72,13 +72,11 @@ func ended(err error, _ time.Time) bool { return errors.Is(err, lockmw.ErrUnavai
 
 func (b *bench) acquireAll(p lockmw.Policy, keys ...string) *lockmw.Lease {
 	b.Helper()
-	_, lease, err := b.locks.AcquireAll(b.Context(), keys, p)
-	for range 5 {
-		if err == nil || !ended(err, time.Now()) {
-			break
-		}
+	var lease *lockmw.Lease
+	err := testenv.Answered(func() (err error) {
 		_, lease, err = b.locks.AcquireAll(b.Context(), keys, p)
-	}
+		return err
+	}, func(err error) bool { return ended(err, time.Time{}) })
 	if err != nil {
 		b.Fatal(err)
 	}
