@@ -92,9 +92,6 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 		case <-w.Wake:
 			ask = w.MustAsk()
 		case <-timer.C:
-			if time.Now().Before(wake) { // the end of another wait: see timers.take
-				continue
-			}
 			if final {
 				return c.last()
 			}

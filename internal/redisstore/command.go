@@ -94,14 +94,11 @@ func (k redisKey) appendTo(b []byte) []byte {
 	return wire.AppendParts(b, k.namespace, keyOpen, k.lock, k.end)
 }
 
-// A setValue is the value of a lock that SET has taken.
+// A setValue is the value of a lock that SET has taken. go-redis sends none.
 type setValue struct {
 	token    string
 	estimate int64
 }
-
-// String returns the value.
-func (v setValue) String() string { return v.token + takenBySet + strconv.FormatInt(v.estimate, 10) }
 
 // appendTo appends the value as an argument.
 func (v setValue) appendTo(b []byte) []byte {
@@ -244,8 +241,6 @@ func plain(args []any) []any {
 		case *int64:
 			values[i] = *v
 		case *redisKey:
-			values[i] = v.String()
-		case *setValue:
 			values[i] = v.String()
 		default:
 			values[i] = v
