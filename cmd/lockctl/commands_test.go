@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -221,7 +222,7 @@ func TestTLS(t *testing.T) {
 	doctor := func(args ...string) call {
 		return untilAnswered(func() call { return lockctl(t, "", append([]string{"doctor"}, args...)...) })
 	}
-	if got := doctor(); got.status != statusError || !strings.Contains(got.out, "SSL_CERT_FILE names a file") {
+	if got := doctor(); got.status != statusError || !strings.Contains(got.out, "--tls-ca FILE") {
 		t.Errorf("a certificate that nobody knows: %+v", got)
 	}
 	if got := doctor("--redis", "rediss://"+addr+"?skip_verify=true"); got.status != 0 {
@@ -242,6 +243,53 @@ func TestTLS(t *testing.T) {
 	}
 	if got := untilAnswered(func() call { return start(t, []string{"SSL_CERT_FILE=" + file}, "doctor").ended(t) }); got.status != 0 {
 		t.Errorf("the certificate of SSL_CERT_FILE: %+v", got)
+	}
+}
+
+// A redis-server with TLS wants a certificate of its clients unless it is told otherwise.
+func TestAServerThatWantsACertificate(t *testing.T) {
+	addr, cert := redistest.MutualTLS(t, redistest.Shared(t).Addr())
+	dir := t.TempDir()
+	file := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, key := file("cert.pem", "CERTIFICATE", cert.Certificate[0]), file("key.pem", "PRIVATE KEY", der)
+	other, _ := redistest.Certificate(t)
+	unknown := file("other.pem", "CERTIFICATE", other.Certificate[0])
+	empty := file("empty.pem", "NOTHING", nil)
+	own := []string{"--tls-ca", known, "--tls-cert", known, "--tls-key", key}
+	at := func(args ...string) []string { return append([]string{"--redis", "rediss://" + addr}, args...) }
+	for _, c := range []struct {
+		name string
+		args []string
+		want status
+		says string
+	}{
+		{"all that it wants", at(own...), statusOK, ""},
+		{"a Sentinel", at(append(own, "--sentinel", "main")...), statusError, "ERR unknown command 'sentinel'"},
+		{"a node of a Cluster", at(append(own, "--cluster")...), statusError, "cluster support disabled"},
+		{"no certificate", at("--tls-ca", known), statusError, "--tls-cert FILE --tls-key FILE"},
+		{"another authority", at("--tls-ca", unknown, "--tls-cert", known, "--tls-key", key), statusError, "--tls-ca FILE"},
+		{"a name that the certificate has", at(append(own, "--tls-name", "localhost")...), statusOK, ""},
+		{"a name that it has not", at(append(own, "--tls-name", "redis.example")...), statusError, "--tls-name NAME"},
+		{"no TLS", append([]string{"--redis", "redis://" + addr}, own...), statusUsage, "rediss://"},
+		{"no key", at("--tls-cert", known), statusUsage, "give both"},
+		{"no file", at("--tls-ca", filepath.Join(dir, "none.pem")), statusUsage, "no such file"},
+		{"nothing in the file", at("--tls-ca", empty), statusUsage, "there is no certificate in"},
+		{"another's key", at("--tls-cert", unknown, "--tls-key", key), statusUsage, "--tls-cert, --tls-key: "},
+	} {
+		got := untilAnswered(func() call { return lockctl(t, "", append([]string{"doctor"}, c.args...)...) })
+		if got.status != c.want || !strings.Contains(got.out+got.errs, c.says) {
+			t.Errorf("%s: %+v, want status %d and %q", c.name, got, c.want, c.says)
+		}
 	}
 }
 

@@ -39,9 +39,14 @@ func said(err error) string {
 	var unknown *net.DNSError
 	var slow interface{ Timeout() bool }
 	var issuer x509.UnknownAuthorityError
+	var named x509.HostnameError
 	switch {
 	case errors.As(err, &issuer):
-		return text + ": where the authority is your own, SSL_CERT_FILE names a file with its certificate"
+		return text + ": if the authority is your own, give a file with its certificate: --tls-ca FILE"
+	case errors.As(err, &named):
+		return text + ": is --redis or REDIS_URL right? If so, say which name the certificate has: --tls-name NAME"
+	case refusesUs(err):
+		return text + ": the server wants a certificate that it trusts: --tls-cert FILE --tls-key FILE"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return text + ": nobody listens there; is Redis running, and is --redis or REDIS_URL right?"
 	case errors.As(err, &unknown):
@@ -50,6 +55,15 @@ func said(err error) string {
 		return text + ": there is no answer; is the address right, and does a firewall let the connection through?"
 	}
 	return text
+}
+
+// refusesUs reports whether a server has refused the certificate of its client, or that there is none. crypto/tls has
+// no type for what the other side says; these are the texts of RFC 8446, 6.2.
+func refusesUs(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "remote error: tls: certificate required") ||
+		strings.Contains(text, "remote error: tls: bad certificate") ||
+		strings.Contains(text, "remote error: tls: unknown certificate")
 }
 
 // arguments checks how many arguments a command was given, and says what they are.

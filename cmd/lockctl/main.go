@@ -21,8 +21,10 @@
 // and the addresses of more Sentinels, are parameters of the URL:
 // redis://host:26379?sentinel_username=u&sentinel_password=p&addr=other:26379.
 //
-// If the system does not know the authority that has signed a server's certificate, set
-// SSL_CERT_FILE to a file with that authority's certificate.
+// With rediss://, --tls-ca names a file with the certificate of the authority that has signed the
+// server's, if the system does not know it. --tls-cert and --tls-key name files with the certificate
+// that the server wants to see, and with its key. --tls-name is the name in the server's certificate,
+// if it is not the host of the URL.
 //
 // With -o json, each lock is one line, a JSON document of its own. So a list of any length can be
 // read while it is written.

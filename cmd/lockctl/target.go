@@ -21,6 +21,7 @@ type target struct {
 	namespace string
 	cluster   bool   // the URL is that of a node of a Cluster
 	sentinel  string // the URL is that of a Sentinel, which watches the master of this name; empty: it is none
+	secrets   secrets
 }
 
 // open returns a Locker for the target, and a function that closes it.
@@ -78,21 +79,27 @@ func (t *target) client() (redis.UniversalClient, error) {
 			return nil, errors.New("the URL of the Redis is wrong: it is redis://user:password@host:port")
 		}
 		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
+		if o.TLSConfig, err = t.secrets.of(o.TLSConfig); err != nil {
+			return nil, err
+		}
 		return redis.NewClusterClient(o), nil
 	}
 	if t.sentinel != "" {
-		return watched(text, t.sentinel)
+		return t.watched(text)
 	}
 	o, err := redis.ParseURL(text)
 	if err != nil {
 		return nil, errors.New("the URL of the Redis is wrong: it is redis://user:password@host:port/database")
 	}
+	if o.TLSConfig, err = t.secrets.of(o.TLSConfig); err != nil {
+		return nil, err
+	}
 	return redis.NewClient(o), nil
 }
 
-// watched returns a client for the master that Sentinels know by a name. What a URL has no
+// watched returns a client for the master that Sentinels know by the target's name for it. What a URL has no
 // place for is among its parameters: who one is to the Sentinels, and where others are.
-func watched(text, name string) (redis.UniversalClient, error) {
+func (t *target) watched(text string) (redis.UniversalClient, error) {
 	wrong := errors.New("the URL of the Sentinel is wrong: it is redis://user:password@host:port/database?sentinel_username=…&sentinel_password=…&addr=other:port")
 	u, err := url.Parse(text)
 	if err != nil {
@@ -100,7 +107,7 @@ func watched(text, name string) (redis.UniversalClient, error) {
 	}
 	q := u.Query()
 	o := &redis.FailoverOptions{
-		MasterName:       name,
+		MasterName:       t.sentinel,
 		SentinelUsername: q.Get("sentinel_username"), SentinelPassword: q.Get("sentinel_password"), SentinelAddrs: q["addr"],
 	}
 	for _, parameter := range []string{"sentinel_username", "sentinel_password", "addr"} {
@@ -116,6 +123,9 @@ func watched(text, name string) (redis.UniversalClient, error) {
 	if server.TLSConfig != nil {
 		o.TLSConfig = server.TLSConfig.Clone()
 		o.TLSConfig.ServerName = "" // each server's own
+	}
+	if o.TLSConfig, err = t.secrets.of(o.TLSConfig); err != nil {
+		return nil, err
 	}
 	return redis.NewFailoverClient(o), nil
 }

@@ -19,7 +19,24 @@ import (
 func TLS(tb testing.TB, target string) (addr string, config *tls.Config) {
 	tb.Helper()
 	cert, roots := Certificate(tb)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
+	return front(tb, target, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}),
+		&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}
+
+// MutualTLS is TLS with a server that wants a certificate of its clients, as a redis-server
+// with tls-auth-clients does. cert is the server's, and the one that clients may show.
+func MutualTLS(tb testing.TB, target string) (addr string, cert tls.Certificate) {
+	tb.Helper()
+	cert, roots := Certificate(tb)
+	return front(tb, target, &tls.Config{
+		Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots, MinVersion: tls.VersionTLS12,
+	}), cert
+}
+
+// front starts it, and returns its address.
+func front(tb testing.TB, target string, config *tls.Config) string {
+	tb.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -29,7 +46,7 @@ func TLS(tb testing.TB, target string) (addr string, config *tls.Config) {
 		_ = listener.Close()
 		f.close()
 	})
-	return listener.Addr().String(), &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return listener.Addr().String()
 }
 
 // A tlsFront passes on what comes over TLS.
