@@ -264,7 +264,7 @@ func TestAServerThatWantsACertificate(t *testing.T) {
 	known, key := file("cert.pem", "CERTIFICATE", cert.Certificate[0]), file("key.pem", "PRIVATE KEY", der)
 	other, _ := redistest.Certificate(t)
 	unknown := file("other.pem", "CERTIFICATE", other.Certificate[0])
-	empty := file("empty.pem", "NOTHING", nil)
+	empty, locked := file("empty.pem", "NOTHING", nil), file("locked.pem", "ENCRYPTED PRIVATE KEY", der)
 	own := []string{"--tls-ca", known, "--tls-cert", known, "--tls-key", key}
 	at := func(args ...string) []string { return append([]string{"--redis", "rediss://" + addr}, args...) }
 	for _, c := range []struct {
@@ -283,12 +283,18 @@ func TestAServerThatWantsACertificate(t *testing.T) {
 		{"no TLS", append([]string{"--redis", "redis://" + addr}, own...), statusUsage, "rediss://"},
 		{"no key", at("--tls-cert", known), statusUsage, "give both"},
 		{"no file", at("--tls-ca", filepath.Join(dir, "none.pem")), statusUsage, "no such file"},
-		{"nothing in the file", at("--tls-ca", empty), statusUsage, "there is no certificate in"},
-		{"another's key", at("--tls-cert", unknown, "--tls-key", key), statusUsage, "--tls-cert, --tls-key: "},
+		{"nothing in the file", at("--tls-ca", empty), statusUsage, "has no certificate in PEM"},
+		{"another's key", at("--tls-cert", unknown, "--tls-key", key), statusUsage, "--tls-key " + key + ": tls: private key"},
+		{"an encrypted key", at("--tls-cert", known, "--tls-key", locked), statusUsage, "is encrypted"},
+		{"the text of a key", at("--tls-cert", known, "--tls-key", "-----BEGIN PRIVATE KEY-----\nsecret"), statusUsage, "--tls-key wants the name of a file"},
+		{"any certificate, and an authority", []string{"--redis", "rediss://" + addr + "?skip_verify=true", "--tls-ca", known}, statusUsage, "skip_verify"},
 	} {
 		got := untilAnswered(func() call { return lockctl(t, "", append([]string{"doctor"}, c.args...)...) })
 		if got.status != c.want || !strings.Contains(got.out+got.errs, c.says) {
 			t.Errorf("%s: %+v, want status %d and %q", c.name, got, c.want, c.says)
+		}
+		if strings.Contains(got.out+got.errs, "secret") {
+			t.Errorf("%s: %+v, which has what is secret", c.name, got)
 		}
 	}
 }

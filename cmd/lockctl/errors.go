@@ -42,11 +42,13 @@ func said(err error) string {
 	var named x509.HostnameError
 	switch {
 	case errors.As(err, &issuer):
-		return text + ": if the authority is your own, give a file with its certificate: --tls-ca FILE"
+		return text + ": if the authority is your own, --tls-ca FILE has to name its certificate"
 	case errors.As(err, &named):
 		return text + ": is --redis or REDIS_URL right? If so, say which name the certificate has: --tls-name NAME"
 	case refusesUs(err):
-		return text + ": the server wants a certificate that it trusts: --tls-cert FILE --tls-key FILE"
+		return text + ": the server does not take the certificate of its client; it wants one that it trusts, that has not expired and that is for clients, with those between it and the authority in the same file: --tls-cert FILE --tls-key FILE"
+	case strings.Contains(err.Error(), "remote error: tls: handshake failure"):
+		return text + ": does the server want a certificate of its clients? --tls-cert FILE --tls-key FILE"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return text + ": nobody listens there; is Redis running, and is --redis or REDIS_URL right?"
 	case errors.As(err, &unknown):
@@ -58,12 +60,10 @@ func said(err error) string {
 }
 
 // refusesUs reports whether a server has refused the certificate of its client, or that there is none. crypto/tls has
-// no type for what the other side says; these are the texts of RFC 8446, 6.2.
+// no type for what the other side says: it has these texts for what RFC 8446, 6.2, lists.
 func refusesUs(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "remote error: tls: certificate required") ||
-		strings.Contains(text, "remote error: tls: bad certificate") ||
-		strings.Contains(text, "remote error: tls: unknown certificate")
+	_, says, remote := strings.Cut(err.Error(), "remote error: tls: ")
+	return remote && strings.Contains(says, "certificate")
 }
 
 // arguments checks how many arguments a command was given, and says what they are.

@@ -307,12 +307,22 @@ func (p *preamble) Read(b []byte) (int, error) {
 
 // Write implements net.Conn. A server with too many clients says so, reads
 // nothing, and closes the connection: then writing fails, but its words are there.
+// So does one that refuses the client's certificate, since in TLS 1.3 the client is done
+// with the handshake before it.
 func (p *preamble) Write(b []byte) (int, error) {
 	n, err := p.Conn.Write(b)
 	if err != nil && p.setUp.said.Load() == nil {
 		var said [saidMost]byte
 		_ = p.Conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = p.Read(said[:])
+		if _, alert := p.Read(said[:]); alerts(alert) {
+			err = alert
+		}
 	}
 	return n, err
+}
+
+// alerts reports whether err is what the other side of TLS has said.
+func alerts(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
 }

@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,6 +78,7 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 	slow.Test(t)
 	mini, locked := redistest.Embedded(t), redistest.Embedded(t)
 	locked.RequireAuth("secret")
+	mutual, _ := redistest.MutualTLS(t, mini.Addr())
 	encrypted, trusting := redistest.TLS(t, mini.Addr())
 	full := redistest.Real(t)
 	raw := full.Client(t, func(o *redis.Options) { o.PoolSize = 1 })
@@ -105,6 +108,8 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 		"no TLS to a server with": {encrypted, nil, store.Unclear, false, "TLS"},
 		"an unknown authority": {encrypted, func(o *redis.Options) { o.TLSConfig = untrusting },
 			store.Unclear, true, "certificate"},
+		"a server that wants a certificate": {mutual, func(o *redis.Options) { o.TLSConfig = &tls.Config{InsecureSkipVerify: true} },
+			store.Unclear, false, "certificate required"},
 		"a wrong password": {locked.Addr(), func(o *redis.Options) { o.Password = "wrong" },
 			store.Answered, true, "WRONGPASS"},
 		"a wrong database": {redistest.Shared(t).Addr(), func(o *redis.Options) { o.DB = 99 },
@@ -238,4 +243,26 @@ func TestNothingIsLeftOfAConnectionThatCannotBeSetUp(t *testing.T) {
 		_, _ = p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
 	}
 	await.Until(t, "its connections are closed", func() bool { return mini.CurrentConnectionCount() == 0 })
+}
+
+// A reset is a connection that the server has closed before it read all.
+type reset struct {
+	net.Conn
+	says error
+}
+
+func (reset) Write([]byte) (int, error)         { return 0, syscall.ECONNRESET }
+func (r reset) Read([]byte) (int, error)        { return 0, r.says }
+func (reset) SetReadDeadline(_ time.Time) error { return nil }
+
+// In TLS 1.3, a server refuses the client's certificate while the client writes already: the write fails or not, and either way its
+// error is that the server refuses.
+func TestTheServersAlertIsTheErrorOfAWrite(t *testing.T) {
+	alert := &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}
+	for says, want := range map[error]error{alert: alert, io.EOF: syscall.ECONNRESET, &net.OpError{Op: "read", Err: errOdd}: syscall.ECONNRESET} {
+		p := &preamble{Conn: reset{says: says}, setUp: &setUp{}}
+		if _, err := p.Write([]byte("HELLO 2\r\n")); !errors.Is(err, want) {
+			t.Errorf("a write that fails, where a read says %q: %v, want %v", says, err, want)
+		}
+	}
 }
