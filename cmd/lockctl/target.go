@@ -107,6 +107,7 @@ func (t *target) watched(text string) (redis.UniversalClient, error) {
 	}
 	q := u.Query()
 	o := &redis.FailoverOptions{
+		DialerRetries:    1, // with more, doctor ends before a Sentinel that cannot be reached is given up, and does not say why
 		MasterName:       t.sentinel,
 		SentinelUsername: q.Get("sentinel_username"), SentinelPassword: q.Get("sentinel_password"), SentinelAddrs: q["addr"],
 	}
