@@ -121,16 +121,27 @@ func run(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// command returns how to repeat the run, without the folders of this one.
+// command returns how to repeat the run, but for folders that are not bench's.
 func command(flags *flag.FlagSet) string {
 	var args []string
 	flags.Visit(func(f *flag.Flag) {
-		if f.Name != "out" && f.Name != "cpuprofile" {
-			args = append(args, "-"+f.Name+"="+f.Value.String())
+		if folder := f.Name == "out" || f.Name == "cpuprofile"; !folder || filepath.IsLocal(f.Value.String()) {
+			args = append(args, quoted("-"+f.Name+"="+f.Value.String()))
 		}
 	})
 	if len(args) == 0 {
 		return "make bench"
 	}
-	return fmt.Sprintf("make bench ARGS='%s'", strings.Join(args, " "))
+	return fmt.Sprintf("make bench ARGS='%s'", strings.ReplaceAll(strings.Join(args, " "), "'", `'\''`))
+}
+
+// plain matches what neither make nor a shell changes.
+var plain = regexp.MustCompile(`^[\w.,:/=+-]*$`)
+
+// quoted returns an argument as it stands in ARGS: make passes it to a shell.
+func quoted(arg string) string {
+	if plain.MatchString(arg) {
+		return arg
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$", `\$$`).Replace(arg) + `"`
 }

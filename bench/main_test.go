@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -83,7 +84,7 @@ func TestARunWritesItsReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## Goals", "make bench ARGS='-d=50ms -only=^waiters: 1$ -quick=true'", "(waiters-turns.svg)"} {
+	for _, want := range []string{"## Goals", "make bench ARGS='-d=50ms \"-only=^waiters: 1\\$$\" -quick=true'", "(waiters-turns.svg)"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -93,6 +94,26 @@ func TestARunWritesItsReport(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(out, "waiters-turns.svg")); err != nil {
 		t.Error(err)
+	}
+}
+
+// What the page says goes through a shell, make and another shell.
+func TestTheCommandOfThePageRepeatsTheRun(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte("bench:\n\t@printf '%s\\n' $(ARGS)\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	given := []string{"-only", "^new keys|it's `a` \"b\" \\d$", "-out", "results/new-keys", "-rounds", "9"}
+	o, err := parse(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh := exec.CommandContext(t.Context(), "sh", "-c", o.command)
+	sh.Dir = dir
+	said, err := sh.CombinedOutput()
+	want := given[0] + "=" + given[1] + "\n" + given[2] + "=" + given[3] + "\n" + given[4] + "=" + given[5] + "\n"
+	if err != nil || string(said) != want {
+		t.Errorf("%s gives the bench %q, %v; want %q", o.command, said, err, want)
 	}
 }
 
