@@ -2,6 +2,7 @@ package doortest
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -91,7 +92,11 @@ func Benchmark(b *testing.B, fw Framework) {
 func CheckAllocations(t *testing.T, fw Framework) {
 	allocs := make(map[string]float64)
 	for _, request := range []string{bare, byKey, byHand, byDoor} {
-		allocs[request] = testing.AllocsPerRun(1000, costs(t, fw, request))
+		run := costs(t, fw, request)
+		allocs[request] = math.Inf(1)
+		for range 5 { // on a busy machine, the collector empties the pools in between; the least has no such loss
+			allocs[request] = min(allocs[request], testing.AllocsPerRun(1000, run))
+		}
 	}
 	t.Logf("allocations: %v", allocs)
 	if got := allocs[byDoor] - allocs[byHand]; got > doorAllocs {
