@@ -248,7 +248,8 @@ func TestTLS(t *testing.T) {
 
 // A redis-server with TLS wants a certificate of its clients unless it is told otherwise.
 func TestAServerThatWantsACertificate(t *testing.T) {
-	addr, cert := redistest.MutualTLS(t, redistest.Shared(t).Addr())
+	addr, cert := redistest.MutualTLS(t, redistest.Shared(t).Addr(), tls.VersionTLS13)
+	older, _ := redistest.MutualTLS(t, redistest.Shared(t).Addr(), tls.VersionTLS12)
 	dir := t.TempDir()
 	file := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
@@ -277,6 +278,8 @@ func TestAServerThatWantsACertificate(t *testing.T) {
 		{"a Sentinel", at(append(own, "--sentinel", "main")...), statusError, "ERR unknown command 'sentinel'"},
 		{"a node of a Cluster", at(append(own, "--cluster")...), statusError, "cluster support disabled"},
 		{"no certificate", at("--tls-ca", known), statusError, "--tls-cert FILE --tls-key FILE"},
+		{"no certificate, TLS 1.2", []string{"--redis", "rediss://" + older + "?skip_verify=true"}, statusError, "--tls-cert FILE --tls-key FILE"},
+		{"a certificate that it does not trust", []string{"--redis", "rediss://" + older + "?skip_verify=true", "--tls-cert", known, "--tls-key", key}, statusError, "does not take the certificate"},
 		{"another authority", at("--tls-ca", unknown, "--tls-cert", known, "--tls-key", key), statusError, "--tls-ca FILE"},
 		{"a name that the certificate has", at(append(own, "--tls-name", "localhost")...), statusOK, ""},
 		{"a name that it has not", at(append(own, "--tls-name", "redis.example")...), statusError, "--tls-name NAME"},

@@ -23,10 +23,10 @@ func (f *flags) add(root *cobra.Command) {
 	all.StringVar(&t.namespace, "namespace", "lock", "what the Redis keys of locks begin with, as given to lockmw.WithNamespace")
 	all.BoolVar(&t.cluster, "cluster", false, "the Redis is a node of a Cluster")
 	all.StringVar(&t.sentinel, "sentinel", "", "the Redis is a Sentinel, and watches the master of this `NAME`")
-	all.StringVar(&t.secrets.authority, "tls-ca", "", "the certificate of the authority that has signed the server's is in this `FILE`; the default is the system's authorities")
-	all.StringVar(&t.secrets.cert, "tls-cert", "", "the certificate that the server wants to see is in this `FILE`")
-	all.StringVar(&t.secrets.key, "tls-key", "", "the key of that certificate is in this `FILE`")
-	all.StringVar(&t.secrets.name, "tls-name", "", "the server's certificate is for this `NAME`; the default is the host of the URL, and with --sentinel each server's own")
+	all.StringVar(&t.tls.authority, "tls-ca", "", "the certificate of the authority that has signed the server's is in this `FILE`; the default is the system's authorities")
+	all.StringVar(&t.tls.cert, "tls-cert", "", "the certificate that the server wants to see is in this `FILE`")
+	all.StringVar(&t.tls.key, "tls-key", "", "the key of that certificate is in this `FILE`")
+	all.StringVar(&t.tls.name, "tls-name", "", "the server's certificate is for this `NAME`; the default is the host of the URL, and with --sentinel each server's own")
 	all.StringVarP(&f.output, "output", "o", "text", "text, or json: a document per line")
 	for flag, values := range map[string][]string{"output": {"text", "json"}, "redis": nil, "namespace": nil, "sentinel": nil, "tls-name": nil} {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flags are there

@@ -21,7 +21,7 @@ type target struct {
 	namespace string
 	cluster   bool   // the URL is that of a node of a Cluster
 	sentinel  string // the URL is that of a Sentinel, which watches the master of this name; empty: it is none
-	secrets   secrets
+	tls       tlsFlags
 }
 
 // open returns a Locker for the target, and a function that closes it.
@@ -79,7 +79,7 @@ func (t *target) client() (redis.UniversalClient, error) {
 			return nil, errors.New("the URL of the Redis is wrong: it is redis://user:password@host:port")
 		}
 		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
-		if o.TLSConfig, err = t.secrets.of(o.TLSConfig); err != nil {
+		if o.TLSConfig, err = t.tls.of(o.TLSConfig); err != nil {
 			return nil, err
 		}
 		return redis.NewClusterClient(o), nil
@@ -91,7 +91,7 @@ func (t *target) client() (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, errors.New("the URL of the Redis is wrong: it is redis://user:password@host:port/database")
 	}
-	if o.TLSConfig, err = t.secrets.of(o.TLSConfig); err != nil {
+	if o.TLSConfig, err = t.tls.of(o.TLSConfig); err != nil {
 		return nil, err
 	}
 	return redis.NewClient(o), nil
@@ -125,7 +125,7 @@ func (t *target) watched(text string) (redis.UniversalClient, error) {
 		o.TLSConfig = server.TLSConfig.Clone()
 		o.TLSConfig.ServerName = "" // each server's own
 	}
-	if o.TLSConfig, err = t.secrets.of(o.TLSConfig); err != nil {
+	if o.TLSConfig, err = t.tls.of(o.TLSConfig); err != nil {
 		return nil, err
 	}
 	return redis.NewFailoverClient(o), nil

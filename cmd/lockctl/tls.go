@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// secrets say how a server with TLS is known, and who lockctl is to it: what no URL has a place for.
-type secrets struct {
+// tlsFlags say how a server with TLS is known, and who lockctl is to it: what no URL has a place for.
+type tlsFlags struct {
 	authority string // a file with the certificate of the authority that has signed the server's; empty: one of the system's
 	cert, key string // files with the certificate that the server wants to see, and with its key; empty: it wants none
 	name      string // the name that the server's certificate has; empty: as the URL says
 }
 
-// of returns the configuration of a URL, which is nil without TLS, with them in it.
-func (s *secrets) of(url *tls.Config) (*tls.Config, error) {
-	if *s == (secrets{}) {
+// of returns the configuration of a URL, which is nil without TLS, with what they say in it.
+func (s *tlsFlags) of(url *tls.Config) (*tls.Config, error) {
+	if *s == (tlsFlags{}) {
 		return url, nil
 	}
 	if url == nil {
@@ -57,7 +57,7 @@ func (s *secrets) of(url *tls.Config) (*tls.Config, error) {
 }
 
 // own returns the certificate that lockctl shows.
-func (s *secrets) own() (tls.Certificate, error) {
+func (s *tlsFlags) own() (tls.Certificate, error) {
 	cert, err := contents("--tls-cert", s.cert)
 	if err != nil {
 		return tls.Certificate{}, err

@@ -78,7 +78,7 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 	slow.Test(t)
 	mini, locked := redistest.Embedded(t), redistest.Embedded(t)
 	locked.RequireAuth("secret")
-	mutual, _ := redistest.MutualTLS(t, mini.Addr())
+	mutual, _ := redistest.MutualTLS(t, mini.Addr(), tls.VersionTLS13)
 	encrypted, trusting := redistest.TLS(t, mini.Addr())
 	full := redistest.Real(t)
 	raw := full.Client(t, func(o *redis.Options) { o.PoolSize = 1 })

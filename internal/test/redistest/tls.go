@@ -24,16 +24,16 @@ func TLS(tb testing.TB, target string) (addr string, config *tls.Config) {
 }
 
 // MutualTLS is TLS with a server that wants a certificate of its clients, as a redis-server
-// with tls-auth-clients does. cert is the server's, and the one that clients may show.
-func MutualTLS(tb testing.TB, target string) (addr string, cert tls.Certificate) {
+// with tls-auth-clients does, and speaks the given version. cert is the server's, and the one that clients may show.
+func MutualTLS(tb testing.TB, target string, version uint16) (addr string, cert tls.Certificate) {
 	tb.Helper()
 	cert, roots := Certificate(tb)
 	return front(tb, target, &tls.Config{
-		Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots, MinVersion: tls.VersionTLS12,
+		Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots, MinVersion: version, MaxVersion: version,
 	}), cert
 }
 
-// front starts it, and returns its address.
+// front starts a server with config in front of target until the test ends, and returns its address.
 func front(tb testing.TB, target string, config *tls.Config) string {
 	tb.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
