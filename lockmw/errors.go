@@ -27,9 +27,9 @@ var (
 
 	// ErrUnavailable: Redis could not be reached, or it refused. The error wraps the cause. Once
 	// Redis is known to be away, its text says since when, and calls get it at once: a loop pauses
-	// before it asks again. From Release it means that Redis has
-	// refused, or that no answer came. The release is then tried further in the background, and the
-	// lock ends at the latest by its TTL, or by its MinHold if that is longer.
+	// before it asks again. From Release it means that Redis has refused, or that no answer came.
+	// The release is then tried further in the background, and the lock ends at the latest by its
+	// TTL, or by its MinHold if that is longer.
 	ErrUnavailable = errors.New("lockmw: lock store unavailable")
 
 	// ErrLost: the lease ended while it was held, and somebody else may hold the lock. Redis has
