@@ -32,7 +32,10 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 var web = &http.Client{Timeout: limit, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // A prometheus is a server that runs.
-type prometheus struct{ url string }
+type prometheus struct {
+	url  string
+	stop func() // it may be called more than once
+}
 
 // startPrometheus runs a server that scrapes the targets of some jobs and evaluates rules,
 // until the test ends.
@@ -82,14 +85,17 @@ func runPrometheus(t *testing.T, dir string) (p *prometheus, ran bool) {
 		defer close(ended)
 		_ = cmd.Wait()
 	}()
-	t.Cleanup(func() {
+	stop := func() {
 		_ = cmd.Process.Kill() // what it has written is thrown away
 		<-ended
+	}
+	t.Cleanup(func() {
+		stop()
 		if t.Failed() {
 			t.Logf("prometheus wrote:\n%s", &log)
 		}
 	})
-	p = &prometheus{"http://" + addr}
+	p = &prometheus{"http://" + addr, stop}
 	await.Within(t, limit, "Prometheus is ready, or has ended", func() bool {
 		select {
 		case <-ended:

@@ -21,7 +21,8 @@ const (
 )
 
 // A desk gives the jobs of a lane to its workers, as a job queue does: each at least once, now and then to two of them, and again where a worker has
-// died, or has not said for three TTLs that it has done the job. Some it loses, and some are not to be done when they are given.
+// died, or has not said for three TTLs that it has done the job. Some it loses, and some are not to be done when they are given. A worker has
+// worker.MostJobs at once, and the others wait: on a busy machine all of them, given again and again, would leave no time for any.
 type desk struct {
 	ttl time.Duration
 
@@ -169,22 +170,33 @@ func (d *desk) due() (gives []func()) {
 		return nil
 	}
 	now := clock.Now()
+	var waiting []*openJob
+	has := make(map[*worker.Process]int)
 	for _, open := range d.open {
+		if open.to == nil || hasEnded(open.to) || now-open.at > 3*d.ttl {
+			waiting = append(waiting, open)
+		} else {
+			has[open.to]++
+		}
+	}
+	for _, open := range waiting {
+		free := slices.DeleteFunc(slices.Clone(d.workers), func(p *worker.Process) bool { return has[p] >= worker.MostJobs })
+		if len(free) == 0 {
+			break
+		}
 		times := 1
 		switch {
-		case open.to == nil && d.rnd.IntN(doublesOneOf) == 0:
-			d.jobs.Twice++
-			times = 2
-		case open.to == nil:
-		case hasEnded(open.to) || now-open.at > 3*d.ttl:
+		case open.to != nil:
 			d.jobs.Again++
 			open.crashed = open.crashed || open.to.Killed()
-		default:
-			continue
+		case d.rnd.IntN(doublesOneOf) == 0:
+			d.jobs.Twice++
+			times = 2
 		}
-		for _, i := range d.rnd.Perm(len(d.workers))[:min(times, len(d.workers))] {
-			p, job := d.workers[i], open.Job
+		for _, i := range d.rnd.Perm(len(free))[:min(times, len(free))] {
+			p, job := free[i], open.Job
 			open.to, open.at, open.given = p, now, open.given+1
+			has[p]++
 			gives = append(gives, func() { _ = p.Give(job) }) // to one that ends it is given in vain, and so once more
 		}
 	}

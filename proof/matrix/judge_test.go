@@ -337,3 +337,34 @@ func TestADeskTellsWhichJobsWereNeverDone(t *testing.T) {
 		t.Errorf("when all are done, left are %q", left)
 	}
 }
+
+// A worker has so many jobs at most, and the others go to it when some of those are done.
+func TestADeskGivesNoMoreThanAWorkerCanHave(t *testing.T) {
+	d := newDesk(1, time.Hour)
+	d.joins(&worker.Process{})
+	for i := range 10 * worker.MostJobs {
+		d.queued(worker.Job{ID: strconv.Itoa(i), Key: "h"})
+	}
+	for range 3 { // the second time there is no room
+		d.due()
+	}
+	given := func() (ids []string) {
+		for id, open := range d.open {
+			if open.given > 0 {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	first := given()
+	if len(first) != worker.MostJobs {
+		t.Fatalf("%d jobs were given, want %d", len(first), worker.MostJobs)
+	}
+	for _, id := range first[:5] {
+		d.did(id)
+	}
+	d.due()
+	if now := given(); len(now) != worker.MostJobs {
+		t.Errorf("when five are done the worker has %d jobs, want %d", len(now), worker.MostJobs)
+	}
+}

@@ -25,8 +25,10 @@ const (
 	failsOneOf = 8         // of how much work one says that it has done nothing
 	leavesOne  = 6         // of how many callers one leaves before it has heard anything, perhaps
 	looksOneOf = 3         // of how many who are told that nobody knows one says what became of the work
-	mostAsking = 20        // jobs that a worker has when it makes no further ones: a busy machine is not to be buried under them
 )
+
+// MostJobs is how many jobs a worker has at once. One that asks for answers makes no further ones then: a busy machine is not to be buried under them.
+const MostJobs = 20
 
 var (
 	errFails   = errors.New("worker: nothing was done")
@@ -43,7 +45,7 @@ func (w *worker) options() []lockmw.Option {
 
 // askAll has some ask for one answer, which is that of now or one of a while ago: a job each.
 func (w *worker) askAll(key Key, rnd *rand.Rand) {
-	if w.asking.Load() >= mostAsking {
+	if w.asking.Load() >= MostJobs {
 		return
 	}
 	epoch := clock.Now() / w.Epoch
