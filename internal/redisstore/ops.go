@@ -22,11 +22,17 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	}
 	began := time.Now()
 	until := timeToSend(notAfter(r.Until, began), began)
+	a, at, err := s.setBehind(ctx, r, began, until)
+	if at == decided {
+		return a, err
+	}
 	if s.settle(ctx, r.Key, settleBy(until, began)) {
 		began = time.Now()
 		until = timeToSend(until, began)
 	}
-	a, at, err := s.set(ctx, r, began, until)
+	if at == notSent {
+		a, at, err = s.set(ctx, r, began, until, nil)
+	}
 	if at == decided {
 		return a, err
 	}
@@ -179,6 +185,15 @@ func (s *Store) releases(c *command, g store.Give) {
 		c.args = append(c.args, "") // it leaves no queue
 	}
 	c.onekey = oneKeyOf(g.Ref, "release", c.stays(g.Stay))
+}
+
+// tellsValue adds to the arguments of release.lua what SET wrote, if it took the lock and nothing of it is to stay.
+func (c *command) tellsValue(g store.Give) {
+	if c.script != releaseScript || g.Estimate == 0 || g.Fence == 0 || g.Stay > 0 {
+		return
+	}
+	c.value = setValue{g.Token, g.Estimate}
+	c.args = append(c.args, "", "", &c.value)
 }
 
 // stays adds to the arguments of release.lua for how long the key stays taken, if it does, and returns that in ms.

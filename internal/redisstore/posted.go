@@ -56,6 +56,7 @@ func (s *Store) ReleaseAsync(g store.Give, soon bool, told func(store.Released, 
 	now := time.Now()
 	c := s.command()
 	s.releases(c, g)
+	c.tellsValue(g)
 	c.posted.give, c.posted.told, c.posted.until = g, told, timeToSend(notAfter(g.Until, now), now)
 	c.call.Deadline = c.posted.until
 	if s.suits.Load() {
@@ -128,6 +129,23 @@ func (s *Store) end(c *command) {
 	}
 }
 
+// setBehind asks for a lock by the four commands of set.go where one release of it is under way: behind that, over its connection, so that nobody waits
+// for the release first. It is as set otherwise, and has not sent them where there is no such release, or more than one.
+func (s *Store) setBehind(ctx context.Context, r store.Request, now, until time.Time) (a store.Answer, at progress, err error) {
+	if s.posts.n.Load() == 0 {
+		return store.Answer{}, notSent, nil
+	}
+	first := s.posts.knowOnly(r.Key)
+	if first == nil {
+		return store.Answer{}, notSent, nil
+	}
+	defer s.forget(first) // also where ctx panics
+	if a, at, err = s.set(ctx, r, now, until, first); at == decided && err == nil {
+		s.posts.awaitEnd(ctx, first, until) // its reply has come, and whoever read it is about to say so
+	}
+	return a, at, err
+}
+
 // settle waits until the releases of the lock called name are over that were posted before: until then, or until ctx ends.
 func (s *Store) settle(ctx context.Context, name string, until time.Time) (waited bool) {
 	var most uint64 // those that are posted from now on are not waited for
@@ -147,15 +165,18 @@ func (s *Store) settle(ctx context.Context, name string, until time.Time) (waite
 // settleOne waits until the release of c is over, which knowLast has returned: until then, or until ctx ends. It reports whether it
 // is, and forgets c also where ctx panics.
 func (s *Store) settleOne(ctx context.Context, c *command, until time.Time) (over bool) {
-	defer func() {
-		if s.posts.forget(c) {
-			s.free(c)
-		}
-	}()
+	defer s.forget(c)
 	if c.posted.pool != nil {
 		s.takePart(ctx, c, until)
 	}
 	return s.posts.awaitEnd(ctx, c, until)
+}
+
+// forget undoes what made c known to its caller.
+func (s *Store) forget(c *command) {
+	if s.posts.forget(c) {
+		s.free(c)
+	}
 }
 
 // takePart reads the reply to the release of c, as long as settleOne waits.
@@ -237,7 +258,20 @@ func (p *posts) knowLast(name string, most *uint64) *command {
 	return c
 }
 
-// forget undoes that of knowLast. unknown is as in remove.
+// knowOnly returns the release of the lock called name that is not over, or nil if there is none, or more than one. forget must follow.
+func (p *posts) knowOnly(name string) *command {
+	of := p.parts.Part(name)
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	c := of.last[name]
+	if c == nil || c.posted.before != nil {
+		return nil
+	}
+	c.posted.known++
+	return c
+}
+
+// forget undoes that of knowLast, or knowOnly. unknown is as in remove.
 func (p *posts) forget(c *command) (unknown bool) {
 	of := p.parts.Part(c.posted.give.Key)
 	of.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,6 +201,100 @@ func TestWhoWaitsForAReleaseHasTimeLeftToAsk(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Who asks for a free lock behind the only release of it that is under way does not wait for that first: the answer comes one way to the server and back
+// after the question, and what came of the release is told by then.
+func TestWhoAsksForAFreeLockGoesBehindItsRelease(t *testing.T) {
+	const way = 20 * time.Millisecond
+	for name, c := range map[string]struct {
+		before func(t *testing.T, p *probe) // beside the release
+		takes  time.Duration                // until the answer
+	}{
+		"one release": {func(*testing.T, *probe) {}, 2 * way},
+		"another is announced": {func(t *testing.T, p *probe) {
+			time.AfterFunc(3*way, p.Announce("k"))
+		}, 5 * way},
+		"the server has forgotten the script": {func(t *testing.T, p *probe) {
+			do(t, p.client.(*redis.Client), "script", "flush") // over the way and back
+		}, 10 * way}, // the release by the name of its script and, once more, by name and by text, and then acquire.lua by both
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				proxy := faultproxy.InMemory(redistest.InMemory(t).DialInMemory)
+				t.Cleanup(func() { _ = proxy.Close() })
+				p := open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }), "ns")
+				p.release(p.take(), false, store.Freed)
+				r := p.ref(time.Minute)
+				noteGrant(&r, p.get(r, store.Try))
+				c.before(t, p)
+				proxy.Delay(faultproxy.ToServer, way)
+				proxy.Delay(faultproxy.ToClient, way)
+				did := p.post(store.Give{Ref: r}, false)
+				began := time.Now()
+				if a := p.get(p.ref(time.Minute), store.Try); !a.Granted {
+					t.Error("it was refused")
+				}
+				if took := time.Since(began); took != c.takes {
+					t.Errorf("it took %v, want %v", took, c.takes)
+				}
+				select {
+				case got := <-did:
+					if got.did != store.Freed || got.err != nil {
+						t.Errorf("of the release is told %v, %v, want %v", got.did, got.err, store.Freed)
+					}
+				default:
+					t.Error("nothing was told of the release before the lock was granted anew")
+				}
+			})
+		})
+	}
+}
+
+// What came of a release has been told when the lock is granted behind it, also where another caller reads the replies.
+func TestAReleaseIsOverBeforeTheLockIsGrantedBehindIt(t *testing.T) {
+	p := open(t, redistest.Shared(t).Client(t), redistest.Prefix(t))
+	p.release(p.take(), false, store.Freed)
+	var asking sync.WaitGroup
+	for i := range 16 {
+		asking.Go(func() {
+			for n := range 200 {
+				if err := p.asksBehind(fmt.Sprint("k", i, ".", n)); err != nil && store.AsError(err).Evidence != store.Silent { // on a busy machine a connection may hang
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	asking.Wait()
+}
+
+// asksBehind takes the lock of a key, posts its release and asks for it again.
+func (p *probe) asksBehind(key string) error {
+	r := store.Ref{Key: key, Token: p.NewToken(""), TTL: time.Minute}
+	a, err := p.Acquire(p.Context(), store.Request{Ref: r, Join: store.Try})
+	if err != nil {
+		return err
+	}
+	noteGrant(&r, a)
+	var over atomic.Bool
+	p.ReleaseAsync(store.Give{Ref: r}, false, func(store.Released, store.Answer, error) <-chan struct{} {
+		time.Sleep(20 * time.Microsecond)
+		over.Store(true)
+		return nil
+	})
+	r = store.Ref{Key: key, Token: p.NewToken(""), TTL: time.Minute}
+	switch a, err = p.Acquire(p.Context(), store.Request{Ref: r, Join: store.Try}); {
+	case err != nil:
+		return err
+	case !a.Granted:
+		return errors.New("the lock was refused behind its release")
+	case !over.Load():
+		return errors.New("the lock was granted before it was told what came of the release")
+	}
+	noteGrant(&r, a)
+	_, _, err = p.Release(p.Context(), store.Give{Ref: r})
+	return err
 }
 
 // A spent context panics when it is asked for one thing.

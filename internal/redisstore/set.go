@@ -78,8 +78,11 @@ func (s *Store) noteClock(server int64) {
 // lock of another kind, nor for one that replicas confirm, nor for a token that has asked
 // before and may have the lock, or a place in the queue. Nor are they the first command of a
 // Store: that is a script, whose reply tells the server's clock.
+//
+// Where there is a first, which is a release of the lock that was posted, they go behind it over the connection on which it is
+// under way. Where that cannot be, or they did not get there, they are not sent.
 func (s *Store) set(
-	ctx context.Context, r store.Request, now, until time.Time,
+	ctx context.Context, r store.Request, now, until time.Time, first *command,
 ) (a store.Answer, at progress, err error) {
 	clock := s.clock.Load()
 	switch {
@@ -89,7 +92,7 @@ func (s *Store) set(
 		return store.Answer{}, notSent, nil
 	}
 	pool := s.pool(r.Key)
-	if pool == nil {
+	if pool == nil || first != nil && first.posted.pool != pool {
 		return store.Answer{}, notSent, nil
 	}
 	c := s.command()
@@ -101,10 +104,18 @@ func (s *Store) set(
 		c.call.Late = s.afterLeaving(ctx, c, r, estimate)
 	}
 	eras := s.dialer.eras.Load()
-	reusable, err := pool.Do(ctx, &c.call)
+	var reusable bool
+	if first == nil {
+		reusable, err = pool.Do(ctx, &c.call)
+	} else {
+		reusable, err = pool.DoBehind(ctx, &c.call, &first.call)
+	}
 	if err != nil {
 		if reusable {
 			s.free(c)
+		}
+		if first != nil && !wire.Sent(err) {
+			return store.Answer{}, notSent, nil
 		}
 		return store.Answer{}, decided, s.failed(s.unanswered(ctx, err))
 	}

@@ -173,7 +173,7 @@ func TestSetAnswersOnlyWhatIsCertain(t *testing.T) {
 	p := bySet(t, client, ns)
 	wantNone := func(what string, want progress) {
 		t.Helper()
-		a, at, err := p.set(t.Context(), store.Request{Ref: p.ref(time.Minute)}, time.Now(), time.Now().Add(opTimeout))
+		a, at, err := p.set(t.Context(), store.Request{Ref: p.ref(time.Minute)}, time.Now(), time.Now().Add(opTimeout), nil)
 		if a != (store.Answer{}) || at != want || err != nil {
 			t.Errorf("%s: set = %+v, %v, %v, want no answer, %v", what, a, at, err, want)
 		}

@@ -12,7 +12,7 @@ import (
 func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 	switch f {
 	case LoseReply:
-		return m.loseReply(s, at)
+		return m.loseConnection(s, at)
 	case LoseMessage:
 		s.lockers[at].inbox = slices.Clone(s.lockers[at].inbox[1:])
 	case Crash:
@@ -58,6 +58,26 @@ func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 		}
 	}
 	return ""
+}
+
+// loseConnection has a command have no reply, nor what follows it on its connection.
+func (m *machine) loseConnection(s *state, at int) (wrong string) {
+	if gone := s.net[at]; gone.followed && !gone.executed {
+		if i := slices.IndexFunc(s.net, func(o command) bool { return o.follows && !o.lost && m.of(o.claim) == m.of(gone.claim) }); i >= 0 {
+			wrong = m.loseReply(s, i)
+			at = slices.IndexFunc(s.net, func(o command) bool { return o == gone })
+		}
+	}
+	return wrong + m.loseReply(s, at)
+}
+
+// vanish has a command never arrive that nobody waits for, nor what follows it on its connection.
+func (m *machine) vanish(s *state, at int) {
+	gone := s.net[at]
+	s.net = slices.Delete(s.net, at, at+1)
+	if gone.followed {
+		s.net = slices.DeleteFunc(s.net, func(o command) bool { return o.follows && o.lost && m.of(o.claim) == m.of(gone.claim) })
+	}
 }
 
 // force has an operator release a lock by force.
@@ -129,6 +149,8 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 			m.abandon(s, o.claim)
 		case c.news != (news{}):
 			return m.holdByNews(s, o.claim)
+		case o.what == set:
+			m.askByScript(s, o)
 		default:
 			s.send(command{what: acquire, claim: o.claim, last: o.last})
 		}

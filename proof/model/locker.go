@@ -44,7 +44,11 @@ func (m *machine) askBy(s *state, n uint8, last bool) {
 	case m.Do:
 		s.send(command{what: acquire, claim: n, last: !m.Waits})
 	case m.kind(n) == Exclusive && !m.NoSet && !c.doubt:
-		s.send(command{what: set, claim: n, estimate: s.clock()})
+		o := command{what: set, claim: n, estimate: s.clock()}
+		if at := m.goesBehind(s, n); at >= 0 {
+			s.net[at].followed, o.follows = true, true
+		}
+		s.send(o)
 	default:
 		s.send(command{what: acquire, claim: n, last: !m.Waits})
 	}
@@ -112,7 +116,11 @@ func (m *machine) giveBack(s *state, n uint8) {
 		how, stay = release, c.since+minHold-s.clock()
 	}
 	keeps := m.Do && !c.served && (!c.undone || m.Hole != NoTakingBack)
-	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate, stay: stay, keeps: keeps, undone: keeps && c.undone, next: next})
+	estimate := c.estimate
+	if how == release && (!m.Async || c.released || stay > 0) { // the first one that is not awaited tells what SET wrote
+		estimate = 0
+	}
+	s.send(command{what: how, claim: n, fence: c.fence, estimate: estimate, stay: stay, keeps: keeps, undone: keeps && c.undone, next: next})
 }
 
 // serve has a claim have the answer of another one.
@@ -182,13 +190,18 @@ func (m *machine) heardOfSet(s *state, o command) (wrong string) {
 		}
 		return wrong + m.hold(s, o.claim, o.sent, ttl, fence, o.estimate)
 	}
-	m.askByScript(s, o.claim)
+	m.askByScript(s, o)
 	return ""
 }
 
-// askByScript sends the question of a claim for which the four commands of set.go have not done.
-func (m *machine) askByScript(s *state, n uint8) {
-	s.send(command{what: acquire, claim: n, last: !m.Waits})
+// askByScript sends the question of a claim for which the four commands of set.go, o, have not done. Where they followed a release whose reply has not come,
+// that is awaited first.
+func (m *machine) askByScript(s *state, o command) {
+	if o.follows && m.gives(s, o.claim) {
+		s.claims[o.claim] = claim{phase: idle, doubt: true}
+		return
+	}
+	s.send(command{what: acquire, claim: o.claim, last: !m.Waits})
 }
 
 // hearReply takes in the reply of a command that somebody waits for.

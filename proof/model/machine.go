@@ -114,7 +114,7 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		next.net = slices.Delete(next.net, int(t.a), int(t.a)+1)
 		wrong = m.hearReply(next, c)
 	case opVanish:
-		next.net = slices.Delete(next.net, int(t.a), int(t.a)+1)
+		m.vanish(next, int(t.a))
 	case opHear:
 		l := &next.lockers[t.a]
 		first := l.inbox[0]

@@ -40,7 +40,7 @@ func (m *machine) refuse(s *state, at int) (wrong string) {
 	if m.Hole == HalfSet && o.step > 0 && o.reply.yes {
 		return m.hold(s, o.claim, o.sent, ttl, o.estimate, o.estimate)
 	}
-	m.askByScript(s, o.claim)
+	m.askByScript(s, o)
 	return ""
 }
 

@@ -243,6 +243,9 @@ func (m *machine) call(o *command, now Time) (name string, args []string) {
 		if o.stay > 0 {
 			return "release", []string{token, prefix, fence, "", strconv.FormatInt(o.stay/1000, 10)}
 		}
+		if o.estimate != 0 {
+			return "release", []string{token, prefix, fence, "", "", token + ":~" + strconv.FormatInt(o.estimate, 10)}
+		}
 		return "release", []string{token, prefix, fence}
 	default: // remove; set is no script
 		return "release", []string{token, prefix, fence, m.terms(o.claim)}

@@ -22,7 +22,7 @@ type Size struct {
 	Kinds   []Kind    // of the claims, in turn; none: all are exclusive
 	Waits   bool      // who does not get the lock waits for it
 	Renews  bool      // a holder may renew, once
-	Async   bool      // releases are not awaited: a process may end behind one, and its next call for the key comes behind it
+	Async   bool      // releases are not awaited: a process may end behind one, and its next call for the key comes behind it, on the same connection or when its reply has come
 	Stays   bool      // a lock stays taken for a while after it was acquired, as MinHold says
 	Do      bool      // the calls are those of Do: each is answered by what another one has made while it waited, or makes an answer
 	Notes   bool      // with Do: a holder notes that its work begins, as Uncertain says, and an answer is kept for whoever comes

@@ -119,7 +119,8 @@ const (
 	discard             // the same of the ticket's token
 )
 
-// A command is one that is under way. There is no order among them: each may have a connection of its own.
+// A command is one that is under way. There is no order among them, since each may have a connection of its own; but what follows a release of
+// its own process comes behind that on its connection.
 type command struct {
 	what     what
 	claim    uint8
@@ -130,6 +131,8 @@ type command struct {
 	lost     bool  // nobody waits for it, and it may arrive yet
 	keeps    bool  // of release: with an answer, keep.lua
 	undone   bool  // with keeps: there is none, and the intent goes
+	followed bool  // of a release that is not awaited: a call of its process follows
+	follows  bool  // of set: the release that is followed
 	last     bool  // of acquire: the place is given up if it is not granted
 	sent     Time
 	came     Time  // when the claim began
@@ -429,7 +432,7 @@ func (s *state) forgetWhatIsOver() {
 		if c.what != acquire && c.what != look {
 			c.arrived = 0
 		}
-		if c.what != set && c.what != give {
+		if c.what != set && c.what != give && c.what != release && c.what != handOn {
 			c.estimate = 0
 		}
 		if c.lost {

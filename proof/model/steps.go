@@ -47,6 +47,10 @@ func (z *Size) steps(s *state, all []step) []step {
 	for i := range s.net {
 		all = z.stepsWhileMoving(s, uint8(i), all)
 		switch c, n := &s.net[i], uint8(i); {
+		case z.isBlocked(s, c):
+			if c.lost {
+				all = append(all, step{opVanish, n, 0})
+			}
 		case c.executed:
 			all = append(all, step{opReply, n, 0})
 		case c.byOneKey() && c.lost:
@@ -98,7 +102,7 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 	mayLeave := int(s.leaves) < z.Leaves
 	switch c.phase {
 	case idle:
-		if z.Async && z.Hole != NoSettling && z.gives(s, n) {
+		if z.Async && z.Hole != NoSettling && z.gives(s, n) && z.goesBehind(s, n) < 0 {
 			break // it awaits the reply
 		}
 		if z.role(n) == Resumes && !s.mayResume() {
@@ -184,6 +188,33 @@ func (z *Size) gives(s *state, n uint8) bool {
 		}
 	}
 	return false
+}
+
+// goesBehind returns the place of the release in s.net behind which the first question of a claim goes, over the same connection, or -1: that is the only
+// one of its process that is under way, and the question is that of set.go.
+func (z *Size) goesBehind(s *state, n uint8) int {
+	c, at := &s.claims[n], -1
+	if !z.Async || z.Hole == NoSettling || z.Do || z.NoSet || c.doubt || z.kind(n) != Exclusive || z.role(n) != Plain {
+		return -1
+	}
+	for i := range z.claims() {
+		if other := &s.claims[i]; z.of(uint8(i)) == z.of(n) && other.phase == giving {
+			if at >= 0 || other.released {
+				return -1
+			}
+			at = slices.IndexFunc(s.net, func(o command) bool { return o.claim == uint8(i) && (o.what == release || o.what == offer) && !o.lost })
+			if at < 0 {
+				return -1
+			}
+		}
+	}
+	return at
+}
+
+// isBlocked reports whether a command cannot be carried out before the release that it follows. One that a slot in move has refused is sent anew, over
+// another connection.
+func (z *Size) isBlocked(s *state, c *command) bool {
+	return c.follows && !s.moved && slices.ContainsFunc(s.net, func(o command) bool { return o.followed && !o.executed && z.of(o.claim) == z.of(c.claim) })
 }
 
 // mayPass reports whether time may pass now: a reply that has not come within a second counts as none (LoseReply), what

@@ -370,3 +370,24 @@ func TestAFarServerIsNotBehind(t *testing.T) {
 		}
 	})
 }
+
+// While the server is behind a patient call does not go behind one that was posted: it is held back, as it would be otherwise.
+func TestAPatientCallGoesBehindNothingWhileTheServerIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowServer(t)
+		load := s.behind(200)
+		first := ask("released")
+		s.Post(first, false)
+		if _, err := s.DoBehind(t.Context(), patientCall("patient"), first); !errors.Is(err, ErrNotBehind) {
+			t.Errorf("DoBehind = %v, want %v", err, ErrNotBehind)
+		}
+		if _, err := s.DoBehind(t.Context(), ask("not patient"), first); err != nil {
+			t.Error(err)
+		}
+		if n := s.count("patient"); n != 0 {
+			t.Errorf("the server was asked %d times by the patient one", n)
+		}
+		load.Wait()
+		s.Close()
+	})
+}

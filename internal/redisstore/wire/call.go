@@ -37,7 +37,7 @@ type Call struct {
 	woken   chan struct{} // has room for one: the owner, which is parked, is to go on
 }
 
-// A state says what the owner of a call does. Only Pool.put, Await, park, rouse, leave and finish
+// A state says what the owner of a call does. Only Pool.begin, Await, park, rouse, leave and finish
 // change it.
 type state uint8
 
@@ -90,6 +90,9 @@ var (
 
 	// ErrBehind is a patient call that was held back until its deadline passed.
 	ErrBehind = errors.New("the server is behind")
+
+	// ErrNotBehind is a call that cannot go behind another one, see DoBehind.
+	ErrNotBehind = errors.New("there is nothing to go behind")
 
 	// ErrSilent is a connection on which nothing came for too long.
 	ErrSilent = errors.New("the connection is silent")

@@ -197,7 +197,10 @@ func (p *Pool) unlock() {
 // reusable says that the pool has no more to do with c. Otherwise c must not be used for
 // another call. Its Reply may be read unless the error is Pending: then replies may still be
 // appended to it.
-func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) {
+func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) { return p.do(ctx, c, nil) }
+
+// do is Do, or DoBehind where there is a first.
+func (p *Pool) do(ctx context.Context, c, first *Call) (reusable bool, err error) {
 	done := doneChan(ctx.Done())
 	closed := done.isClosed()
 	if ctx.Err() != nil {
@@ -217,7 +220,12 @@ func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) {
 			p.unlock()
 			return true, &Error{Err: ErrClosed}
 		}
-		p.put(c, busy)
+		if first == nil {
+			p.put(c, busy)
+		} else if !p.putBehind(c, first) {
+			p.unlock()
+			return true, &Error{Err: ErrNotBehind}
+		}
 		gone := p.attend(c)
 		at := c.conn
 		reusable, err = !gone && (c.missing == 0 || at == nil || at.broken != nil), c.err
@@ -226,27 +234,25 @@ func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) {
 		case gone:
 			return false, &Error{Err: cmp.Or(context.Cause(ctx), context.Canceled), Sent: at != nil, Pending: at != nil}
 		case err != nil && ctx.Err() != nil: // it has gone: that says more than what became of the connection
-			return reusable, &Error{Err: context.Cause(ctx), Sent: sent(err)}
+			return reusable, &Error{Err: context.Cause(ctx), Sent: Sent(err)}
 		}
-		if err == nil || !reusable || at == nil || try == triesMost || ctx.Err() != nil || sent(err) {
+		if err == nil || !reusable || at == nil || try == triesMost || ctx.Err() != nil || Sent(err) {
 			return reusable, err
 		}
 		// Its connection broke before anything of it was written.
 	}
 }
 
-// sent reports whether a call that ended with err may have been carried out.
-func sent(err error) bool {
+// Sent reports whether a call that ended with err may have been carried out.
+func Sent(err error) bool {
 	var failed *Error
 	return errors.As(err, &failed) && failed.Sent
 }
 
 // put puts c, whose owner does what s says, on a connection, or among those that wait for one. The caller holds mu.
 func (p *Pool) put(c *Call, s state) {
-	c.state, c.err, c.conn, c.missing, c.awaited, c.Reply = s, nil, nil, c.Replies, false, c.Reply[:0]
 	now := time.Now()
-	p.open++
-	p.keepTicking()
+	p.begin(c, s)
 	switch k := p.choose(c, now); {
 	case p.holdsBack(c, k, now):
 		p.holdBack(c, now)
@@ -255,6 +261,13 @@ func (p *Pool) put(c *Call, s state) {
 	default:
 		p.waiting.add(c)
 	}
+}
+
+// begin counts c, which is put somewhere behind that. The caller holds mu.
+func (p *Pool) begin(c *Call, s state) {
+	c.state, c.err, c.conn, c.missing, c.awaited, c.Reply = s, nil, nil, c.Replies, false, c.Reply[:0]
+	p.open++
+	p.keepTicking()
 }
 
 // attend has c's owner see to it until it has its outcome. gone says that the owner has left before, since its context has

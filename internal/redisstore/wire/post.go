@@ -77,3 +77,28 @@ func (p *Pool) Await(ctx context.Context, c *Call) {
 		c.Late(c.Reply, err)
 	}
 }
+
+// DoBehind is Do for a call that is to be carried out behind first, which was posted: over the connection on which first is
+// in flight, where the server carries out one after the other, and over no other one. Their replies are read together.
+// Late of first is called before DoBehind returns with c's replies.
+//
+// Where first is not in flight any more, or not yet, or where c would not be put on its connection because replies are overdue there,
+// or the server is behind, nothing is sent, and the error is ErrNotBehind. From then on first is over where its connection hangs, as with Await.
+//
+// first must not be used for another call meanwhile.
+func (p *Pool) DoBehind(ctx context.Context, c, first *Call) (reusable bool, err error) {
+	return p.do(ctx, c, first)
+}
+
+// putBehind puts c, which has a busy owner, on the connection on which first is in flight, and reports whether it has. The caller holds mu.
+func (p *Pool) putBehind(c, first *Call) bool {
+	now := time.Now()
+	k := first.conn
+	if first.state == ended || k == nil || k.retired() || k.shunned(now) || p.holdsBack(c, k, now) {
+		return false
+	}
+	first.awaited = true
+	p.begin(c, busy)
+	k.add(c, now)
+	return true
+}

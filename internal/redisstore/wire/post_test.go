@@ -374,3 +374,141 @@ func TestACallThatIsAwaitedIsOverWhereItsConnectionHangs(t *testing.T) {
 		running.Wait()
 	})
 }
+
+// A call goes behind one that was posted over its connection, and is carried out behind it, though another connection is idle.
+func TestACallGoesBehindOneThatWasPosted(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(4)
+	s.answered(p, "first")
+	s.unhurried(p)
+	came, goesOn := make(chan string, 4), make(chan struct{}, 4)
+	s.does(func(w io.Writer, argument string) error {
+		came <- argument
+		<-goesOn
+		return echo(w, argument)
+	})
+	for i := range 20 {
+		first, told := s.posted(p, "released", i%2 == 0)
+		did := make(chan error, 1)
+		c := ask("asked")
+		go func() {
+			_, err := p.DoBehind(t.Context(), c, first)
+			did <- err
+		}()
+		await.Until(t, "both are in flight", func() bool { return p.inFlight() == 2 })
+		if n := p.Connections(); n != 1 {
+			t.Fatalf("%d connections, want 1", n)
+		}
+		goesOn <- struct{}{}
+		goesOn <- struct{}{}
+		for _, want := range []string{"released", "asked"} {
+			if got := await.Receive(t, "what the server was asked", came); got != want {
+				t.Errorf("the server was asked %q, want %q", got, want)
+			}
+		}
+		if err := await.Receive(t, "DoBehind", did); err != nil {
+			t.Fatal(err)
+		}
+		s.echoed(c.Reply, "asked")
+		if err := await.Receive(t, "Late", told); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Where there is nothing to go behind nothing is sent.
+func TestNothingGoesBehindWhatIsNotInFlight(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(4)
+	s.answered(p, "first")
+	over, told := s.posted(p, "over", true)
+	if err := await.Receive(t, "Late", told); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 9)
+	s.does(func(_ io.Writer, argument string) error { asked <- argument; return nil })
+	nothing := func(what string, first *Call) {
+		t.Helper()
+		reusable, err := p.DoBehind(t.Context(), ask(what), first)
+		if e := failed(t, err, false, false); !reusable || !errors.Is(e, ErrNotBehind) {
+			t.Errorf("%s: %v, reusable %v, want %v and true", what, err, reusable, ErrNotBehind)
+		}
+	}
+	nothing("it was never sent", new(Call))
+	nothing("it is over", over)
+	overdue, told := s.posted(p, "overdue", true)
+	await.Until(t, "it is overdue", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return overdue.conn.shunned(time.Now())
+	})
+	nothing("it is overdue", overdue)
+	s.cut()
+	_ = await.Receive(t, "Late", told)
+
+	retired, told := s.posted(p, "retired", false)
+	await.Until(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+	p.Retire()
+	nothing("its connection is retired", retired)
+	for _, want := range []string{"overdue", "retired"} {
+		if got := await.Receive(t, "what the server was asked", asked); got != want {
+			t.Errorf("the server was asked %q, want %q", got, want)
+		}
+	}
+	s.cut()
+	_ = await.Receive(t, "Late", told)
+}
+
+// A call that has gone behind another one ends with their connection, and is not sent over another one.
+func TestACallThatGoesBehindAnotherStaysThere(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(4)
+	s.answered(p, "first")
+	s.unhurried(p)
+	s.does(func(io.Writer, string) error { return nil })
+	first, told := s.posted(p, "released", false)
+	did := make(chan error, 1)
+	go func() {
+		_, err := p.DoBehind(t.Context(), ask("asked"), first)
+		did <- err
+	}()
+	await.Until(t, "both are in flight", func() bool { return p.inFlight() == 2 })
+	s.does(echo)
+	s.cut()
+	if err := await.Receive(t, "DoBehind", did); err == nil {
+		t.Error("it was sent over another connection")
+	}
+	if err := await.Receive(t, "Late", told); err == nil {
+		t.Error("a call whose connection was cut has a reply")
+	}
+}
+
+// What a call goes behind is over where their connection hangs, as with Await.
+func TestWhatACallGoesBehindIsOverWhereItHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running sync.WaitGroup
+		p := farServer(&running)
+		if _, err := p.Do(t.Context(), ask("far")); err != nil {
+			t.Fatal(err)
+		}
+		first, told := ask("lost"), make(chan error, 1)
+		first.Deadline = time.Now().Add(900 * time.Millisecond)
+		first.Late = func(_ []byte, err error) { told <- err }
+		p.Post(first, false)
+		began := time.Now()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			c := ask("lost")
+			c.Deadline = began.Add(900 * time.Millisecond)
+			_, _ = p.DoBehind(t.Context(), c, first)
+		}()
+		_ = failed(t, await.Receive(t, "Late", told), true, false)
+		if took := time.Since(began); took > hangsLeast+3*tickEvery {
+			t.Errorf("it was over after %v, want %v and some ticks", took, hangsLeast)
+		}
+		<-ended
+		p.Close()
+		running.Wait()
+	})
+}
