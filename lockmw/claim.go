@@ -136,12 +136,16 @@ func (a *asked) timeout() time.Duration {
 	return max(left, leastTimeout)
 }
 
-// onceMore bounds a command that is sent again behind a connection that the server had closed, as it does when it restarts. A call that may not
-// wait has what is left of its second then, or half of one: enough for a new connection and the command.
+// onceMore bounds a command that is sent again behind a connection that the server had closed, as it does when it restarts, or that hangs. A call that may not
+// wait has what is left of its second then, or half of one: enough for a new connection and the command. One whose wait is over, or nearly, has what is
+// left of leastTimeout, or half of that.
 func (a *asked) onceMore() time.Duration {
 	left := a.timeout()
-	if !a.policy.waits() {
+	switch {
+	case !a.policy.waits():
 		left = min(left, max(opTimeout-a.waited(), opTimeout/2))
+	case left == leastTimeout:
+		left = max(leastTimeout-a.waited(), leastTimeout/2)
 	}
 	return left
 }

@@ -199,10 +199,10 @@ type Policy struct {
 	//
 	// AsyncRelease needs Wait or Retries, because a client that goes on at once may meet the release
 	// of its own last request. Its new request then waits for that moment, and is not refused. A later
-	// call of this Locker for the key waits for Redis's answer to the release. It leaves itself
-	// a third of its time for its own command, at most 250 ms. So one key that is taken again and
-	// again is taken no faster. A quorum, Close, Leader and WithBufferedResponse always wait for
-	// Redis's answer. Zero means that Release returns when Redis has answered.
+	// call of this Locker for the key comes behind the release. If the lock is free then, both take
+	// one round trip together. Otherwise the call waits for Redis's answer to the release first, and leaves
+	// itself a third of its time for its own command, at most 250 ms. A quorum, Close, Leader and
+	// WithBufferedResponse always wait for Redis's answer. Zero means that Release returns when Redis has answered.
 	AsyncRelease bool
 
 	// Shadow tries the policy on live traffic: a call runs its work at once, without the lock. It

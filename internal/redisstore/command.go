@@ -128,7 +128,7 @@ func (s *Store) free(c *command) {
 	c.script, c.args, c.onekey = nil, nil, onekey{}
 	c.keys, c.record, c.value, c.token, c.next, c.terms, c.fence = [keyCount]redisKey{}, redisKey{}, setValue{}, "", "", "", 0
 	clear(c.room[:])
-	c.call.Patient, c.call.Late, c.late.ctx, c.late.tell = false, nil, nil, nil
+	c.call.Patient, c.call.Behind, c.call.Late, c.late.ctx, c.late.tell = false, nil, nil, nil, nil
 	c.posted = posted{late: c.posted.late}
 	if cap(c.call.Commands) > spareMost { // it had an answer in it
 		c.call.Commands = nil

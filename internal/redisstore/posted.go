@@ -18,7 +18,8 @@ import (
 //
 // Connections do not keep the order: what could not be written goes over another one, and a Cluster's redirections overtake. So
 // a later command about the same lock waits until the release is over (settle). Whoever waits reads the reply by
-// itself, and so sooner than anybody else would.
+// itself, and so sooner than anybody else would. Only who asks for a free lock need not wait: its four commands go behind the release
+// over the same connection, or nowhere (setBehind).
 //
 // Only what goes well is seen to here. Where the server refuses the script, does not know it or names another server, a
 // goroutine releases as Release does.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -295,6 +297,86 @@ func (p *probe) asksBehind(key string) error {
 	noteGrant(&r, a)
 	_, _, err = p.Release(p.Context(), store.Give{Ref: r})
 	return err
+}
+
+// A lock that stays taken does so also where an answer is kept with its release.
+func TestALockThatStaysDoesSoWithAnAnswer(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		for _, posted := range []bool{false, true} {
+			p := open(t, s.Client(t), redistest.Prefix(t))
+			r := p.ref(time.Minute)
+			noteGrant(&r, p.get(r, store.Try))
+			g := store.Give{Ref: r, Stay: 30 * time.Second, Record: &store.Record{Fingerprint: "f", Data: "d", Retain: time.Minute}}
+			if posted {
+				<-p.post(g, false)
+			} else if _, _, err := p.Release(t.Context(), g); err != nil {
+				t.Fatal(err)
+			}
+			a, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Join: store.Try})
+			if a.Granted || err != nil {
+				t.Errorf("posted %v: granted %v, %v, want that it is refused", posted, a.Granted, err)
+			}
+		}
+	})
+}
+
+// A release that is posted asks Redis for no more than give.lua does, where SET took the lock and nobody came since.
+func TestAReleaseThatIsPostedDoesNoMoreThanGive(t *testing.T) {
+	client := redistest.Real(t).Client(t)
+	p := open(t, client, redistest.Prefix(t))
+	p.release(p.take(), false, store.Freed)
+	calls := func(release func(g store.Give)) string {
+		r := p.ref(time.Minute)
+		noteGrant(&r, p.get(r, store.Try))
+		release(store.Give{Ref: r}) // the first time Redis may not know the script
+		r = p.ref(time.Minute)
+		noteGrant(&r, p.get(r, store.Try))
+		do(t, client, "config", "resetstat")
+		release(store.Give{Ref: r})
+		var counts []string
+		for line := range strings.Lines(client.Info(t.Context(), "commandstats").Val()) {
+			name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+			if n, _, _ := strings.Cut(rest, ","); ok && !strings.HasPrefix(name, "config") && name != "info" {
+				counts = append(counts, name+" "+n)
+			}
+		}
+		slices.Sort(counts)
+		return strings.Join(counts, ", ")
+	}
+	give := calls(func(g store.Give) {
+		if did, _, err := p.Release(t.Context(), g); did != store.Freed || err != nil {
+			t.Fatal(did, err)
+		}
+	})
+	posted := calls(func(g store.Give) { <-p.post(g, true) })
+	if want := "del 1, evalsha 1, get 1, time 1"; give != want || posted != want {
+		t.Errorf("Redis was asked for %q by give.lua and for %q by what was posted, want %q", give, posted, want)
+	}
+}
+
+// Who has gone behind a release is told as soon as their connection hangs, so that it can ask again, over another one.
+func TestWhoAsksBehindAReleaseThatHangsIsToldSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proxy := faultproxy.InMemory(redistest.InMemory(t).DialInMemory)
+		t.Cleanup(func() { _ = proxy.Close() })
+		p := open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }), "ns")
+		p.release(p.take(), false, store.Freed)
+		r := p.ref(time.Minute)
+		noteGrant(&r, p.get(r, store.Try))
+		proxy.Busiest().BlackHole(faultproxy.Both)
+		did := p.post(store.Give{Ref: r}, false)
+		began := time.Now()
+		_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Join: store.Try})
+		if e := store.AsError(err); err == nil || !e.Stale || !e.Ambiguous || e.Evidence != store.Unclear {
+			t.Errorf("Acquire = %+v, want an error that is Stale and Ambiguous, and nothing about the server", e)
+		}
+		if took := time.Since(began); took > 150*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		if got := <-did; got.err == nil {
+			t.Errorf("of the release is told %+v", got)
+		}
+	})
 }
 
 // A spent context panics when it is asked for one thing.

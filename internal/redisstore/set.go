@@ -104,18 +104,19 @@ func (s *Store) set(
 		c.call.Late = s.afterLeaving(ctx, c, r, estimate)
 	}
 	eras := s.dialer.eras.Load()
-	var reusable bool
-	if first == nil {
-		reusable, err = pool.Do(ctx, &c.call)
-	} else {
-		reusable, err = pool.DoBehind(ctx, &c.call, &first.call)
+	if first != nil {
+		c.call.Behind = &first.call
 	}
+	reusable, err := pool.Do(ctx, &c.call)
 	if err != nil {
 		if reusable {
 			s.free(c)
 		}
-		if first != nil && !wire.Sent(err) {
+		switch {
+		case first != nil && !wire.Sent(err):
 			return store.Answer{}, notSent, nil
+		case first != nil && errors.Is(err, wire.ErrTimeout) && time.Now().Before(until): // their connection hangs, and over another one
+			return store.Answer{}, decided, &store.Error{Err: err, Ambiguous: true, Stale: true}
 		}
 		return store.Answer{}, decided, s.failed(s.unanswered(ctx, err))
 	}

@@ -20,7 +20,7 @@ type Error struct {
 	Foreign bool
 
 	// Stale: the connection broke, as one does that the server had closed
-	// before. Asking again at once, on another connection, may well help.
+	// before, or it hangs. Asking again at once, on another connection, may well help.
 	Stale bool
 
 	// Evidence is what the error tells about the store itself.

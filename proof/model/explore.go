@@ -355,7 +355,7 @@ func (z *Size) tell(s *state, t step) string {
 	}
 	switch f := Fault(t.a); f {
 	case LoseReply:
-		return fmt.Sprintf("FAULT %v: %s", f, z.describe(&s.net[t.b]))
+		return fmt.Sprintf("FAULT %v: %s", f, z.describe(&s.net[t.b%alone]))
 	case LoseMessage, Crash, Deafen:
 		return fmt.Sprintf("FAULT %v: Locker %c", f, 'A'+t.b)
 	default:

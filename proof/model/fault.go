@@ -12,6 +12,9 @@ import (
 func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
 	switch f {
 	case LoseReply:
+		if at >= alone {
+			return m.loseReply(s, at-alone)
+		}
 		return m.loseConnection(s, at)
 	case LoseMessage:
 		s.lockers[at].inbox = slices.Clone(s.lockers[at].inbox[1:])

@@ -124,10 +124,10 @@ func TestMistakesAreFound(t *testing.T) {
 			"if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end", "",
 		}},
 		"a release that is not awaited deletes without compare": {size: Size{Lockers: 2, Claims: 1, Waits: true, Async: true}, says: "was not handed the lock", edit: edit{
-			"if value and value == ARGV[6] and now >", "if value and ARGV[6] and now >",
+			"if set and value == set and now >", "if set and now >",
 		}},
 		"a release that is not awaited does not look at the clock": {size: Size{Lockers: 2, Claims: 1, Waits: true, Async: true, Faults: 1, May: []Fault{SetBack}}, says: "not higher", edit: edit{
-			"value == ARGV[6] and now > tonumber(ARGV[3]) then", "value == ARGV[6] then",
+			"value == set and now > tonumber(ARGV[3]) then", "value == set then",
 		}},
 		"a newcomer does not look at the queue": {size: three, says: "overtaken", edit: edit{
 			"local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0", "local empty = true",

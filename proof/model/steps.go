@@ -247,6 +247,9 @@ func (z *Size) mayPass(s *state) bool {
 	return true
 }
 
+// alone is added to the place of a command which has no reply, although what follows it on its connection may have one.
+const alone = 100
+
 // faults appends the faults that may happen in s.
 func (z *Size) faults(s *state, all []step) []step {
 	if int(s.faults) >= z.Faults {
@@ -258,6 +261,9 @@ func (z *Size) faults(s *state, all []step) []step {
 			for i := range s.net {
 				if !s.net[i].lost {
 					all = append(all, step{opFault, uint8(f), uint8(i)})
+				}
+				if o := &s.net[i]; o.followed && !o.executed && !o.lost { // its time is over, and that of what follows it is not
+					all = append(all, step{opFault, uint8(f), uint8(i) + alone})
 				}
 			}
 		case Delete, Forget, Force:

@@ -9,7 +9,7 @@
 -- ARGV[4]  on request, terms as they were given to acquire: leave the queue
 -- ARGV[5]  on request, ms that the lock stays taken; then ARGV[4] may be empty
 -- ARGV[6]  what SET wrote, if it took the lock, from one who does not wait for the reply, and so cannot send give.lua first;
---          then ARGV[4] and ARGV[5] are empty
+--          then ARGV[4] and ARGV[5] are empty. Or ''
 -- Result   0 the token did not hold the lock, 1 it did and gave it back,
 --          2 it did and a waiter has it now; or that in a list, with messages
 --          for waiters of the token's locker behind it (see grant_next)
@@ -18,7 +18,8 @@ local token = ARGV[1]
 local value = redis.call('GET', KEYS[1])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-if value and value == ARGV[6] and now > tonumber(ARGV[3]) then
+local set = ARGV[6] ~= '' and ARGV[6]
+if set and value == set and now > tonumber(ARGV[3]) then
   redis.call('DEL', KEYS[1]) -- most of those, as give.lua does it
   return 1
 end
@@ -27,7 +28,7 @@ local own = value and (value == token or string.sub(value, 1, #token + 1) == tok
 local last_fence = own and tonumber(string.sub(value, #token + 2))
 local caller_fence = own and tonumber(ARGV[3])
 if caller_fence and caller_fence >= (last_fence or 0) then last_fence = caller_fence else caller_fence = nil end
-if last_fence and not queue_or_fence and (not ARGV[4] or ARGV[6]) and last_fence < now then
+if last_fence and not queue_or_fence and (not ARGV[4] or set) and last_fence < now then
   redis.call('DEL', KEYS[1], KEYS[3], KEYS[5]) -- most releases
   return 1
 end

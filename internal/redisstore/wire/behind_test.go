@@ -378,10 +378,12 @@ func TestAPatientCallGoesBehindNothingWhileTheServerIsBehind(t *testing.T) {
 		load := s.behind(200)
 		first := ask("released")
 		s.Post(first, false)
-		if _, err := s.DoBehind(t.Context(), patientCall("patient"), first); !errors.Is(err, ErrNotBehind) {
-			t.Errorf("DoBehind = %v, want %v", err, ErrNotBehind)
+		patient, other := patientCall("patient"), ask("not patient")
+		patient.Behind, other.Behind = first, first
+		if _, err := s.Do(t.Context(), patient); !errors.Is(err, ErrNotBehind) {
+			t.Errorf("Do = %v, want %v", err, ErrNotBehind)
 		}
-		if _, err := s.DoBehind(t.Context(), ask("not patient"), first); err != nil {
+		if _, err := s.Do(t.Context(), other); err != nil {
 			t.Error(err)
 		}
 		if n := s.count("patient"); n != 0 {

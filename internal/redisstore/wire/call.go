@@ -14,6 +14,10 @@ type Call struct {
 	Urgent   bool      // the call goes behind as few others as may be
 	Patient  bool      // the call is not sent while the server is behind, see behind.go
 
+	// Behind, if not nil, was posted, and this call goes behind it over its connection, or is not sent (post.go). It must not be used
+	// for another call before Do has returned.
+	Behind *Call
+
 	// Late, if not nil, is called once if Do returned an error that is Pending, and after
 	// Post: with the replies that have come since, or with an error. It must not block.
 	Late func(replies []byte, err error)
@@ -29,7 +33,7 @@ type Call struct {
 	err     error         // the outcome, once the state is ended
 	missing int           // replies that have not come
 	lazy    bool          // nobody waits for the replies: they are read with those of others, or by the tick
-	awaited bool          // it was posted, and somebody has come who waits for it: it is over where its connection hangs
+	awaited bool          // it is over where its connection hangs: it was posted, and somebody has come who waits for it, or it went behind such a one
 	conn    *conn         // nil: the call waits for one, or is held back
 	added   time.Time     // when the call was put on conn, or among those that are held back
 	next    *Call         // the call behind it in the same queue
@@ -91,7 +95,7 @@ var (
 	// ErrBehind is a patient call that was held back until its deadline passed.
 	ErrBehind = errors.New("the server is behind")
 
-	// ErrNotBehind is a call that cannot go behind another one, see DoBehind.
+	// ErrNotBehind is a call that cannot go behind another one, see Call.Behind.
 	ErrNotBehind = errors.New("there is nothing to go behind")
 
 	// ErrSilent is a connection on which nothing came for too long.

@@ -56,7 +56,8 @@
 // Where credentials have changed, [Pool.Retire] has later calls use new connections. The
 // old ones go on until nothing is in flight on them, and are closed.
 //
-// A call may also be posted: its owner leaves as soon as it is on its way (post.go).
+// A call may also be posted: its owner leaves as soon as it is on its way. Another call may go behind that over the same connection,
+// to be carried out behind it (post.go).
 //
 // What ends a call, other than its replies:
 //

@@ -197,10 +197,7 @@ func (p *Pool) unlock() {
 // reusable says that the pool has no more to do with c. Otherwise c must not be used for
 // another call. Its Reply may be read unless the error is Pending: then replies may still be
 // appended to it.
-func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) { return p.do(ctx, c, nil) }
-
-// do is Do, or DoBehind where there is a first.
-func (p *Pool) do(ctx context.Context, c, first *Call) (reusable bool, err error) {
+func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) {
 	done := doneChan(ctx.Done())
 	closed := done.isClosed()
 	if ctx.Err() != nil {
@@ -220,9 +217,9 @@ func (p *Pool) do(ctx context.Context, c, first *Call) (reusable bool, err error
 			p.unlock()
 			return true, &Error{Err: ErrClosed}
 		}
-		if first == nil {
+		if c.Behind == nil {
 			p.put(c, busy)
-		} else if !p.putBehind(c, first) {
+		} else if !p.putBehind(c) {
 			p.unlock()
 			return true, &Error{Err: ErrNotBehind}
 		}

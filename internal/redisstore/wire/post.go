@@ -10,6 +10,10 @@ import (
 // the connection, which costs nothing, or by a goroutine once they have lain there for a tick. A connection that has
 // nothing but lazy calls in flight counts as one that is idle. While nobody reads from it, nothing is overdue on it,
 // since nobody can tell.
+//
+// Another call may go behind one that was posted (Call.Behind): over its connection, where the server carries out one after the other, and over
+// no other one. Both are over where that connection hangs, as with Await. Where the first one is not in flight any more, or not yet, or the other would not be put
+// on that connection because replies are overdue there, or the server is behind, nothing of it is sent: that is ErrNotBehind.
 
 // Post sends a call, and returns when its commands are handed to the kernel, lie in the buffer of a connection to which
 // somebody writes at the moment, or wait for a connection that is being dialled. It does not wait for a server that takes
@@ -78,27 +82,17 @@ func (p *Pool) Await(ctx context.Context, c *Call) {
 	}
 }
 
-// DoBehind is Do for a call that is to be carried out behind first, which was posted: over the connection on which first is
-// in flight, where the server carries out one after the other, and over no other one. Their replies are read together.
-// Late of first is called before DoBehind returns with c's replies.
-//
-// Where first is not in flight any more, or not yet, or where c would not be put on its connection because replies are overdue there,
-// or the server is behind, nothing is sent, and the error is ErrNotBehind. From then on first is over where its connection hangs, as with Await.
-//
-// first must not be used for another call meanwhile.
-func (p *Pool) DoBehind(ctx context.Context, c, first *Call) (reusable bool, err error) {
-	return p.do(ctx, c, first)
-}
-
-// putBehind puts c, which has a busy owner, on the connection on which first is in flight, and reports whether it has. The caller holds mu.
-func (p *Pool) putBehind(c, first *Call) bool {
+// putBehind puts c, which has a busy owner, on the connection on which c.Behind is in flight, and reports whether it has. The caller holds mu.
+func (p *Pool) putBehind(c *Call) bool {
 	now := time.Now()
+	first := c.Behind
 	k := first.conn
 	if first.state == ended || k == nil || k.retired() || k.shunned(now) || p.holdsBack(c, k, now) {
 		return false
 	}
 	first.awaited = true
 	p.begin(c, busy)
+	c.awaited = true
 	k.add(c, now)
 	return true
 }

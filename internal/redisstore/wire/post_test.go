@@ -391,8 +391,9 @@ func TestACallGoesBehindOneThatWasPosted(t *testing.T) {
 		first, told := s.posted(p, "released", i%2 == 0)
 		did := make(chan error, 1)
 		c := ask("asked")
+		c.Behind = first
 		go func() {
-			_, err := p.DoBehind(t.Context(), c, first)
+			_, err := p.Do(t.Context(), c)
 			did <- err
 		}()
 		await.Until(t, "both are in flight", func() bool { return p.inFlight() == 2 })
@@ -406,7 +407,7 @@ func TestACallGoesBehindOneThatWasPosted(t *testing.T) {
 				t.Errorf("the server was asked %q, want %q", got, want)
 			}
 		}
-		if err := await.Receive(t, "DoBehind", did); err != nil {
+		if err := await.Receive(t, "what was asked", did); err != nil {
 			t.Fatal(err)
 		}
 		s.echoed(c.Reply, "asked")
@@ -429,7 +430,9 @@ func TestNothingGoesBehindWhatIsNotInFlight(t *testing.T) {
 	s.does(func(_ io.Writer, argument string) error { asked <- argument; return nil })
 	nothing := func(what string, first *Call) {
 		t.Helper()
-		reusable, err := p.DoBehind(t.Context(), ask(what), first)
+		c := ask(what)
+		c.Behind = first
+		reusable, err := p.Do(t.Context(), c)
 		if e := failed(t, err, false, false); !reusable || !errors.Is(e, ErrNotBehind) {
 			t.Errorf("%s: %v, reusable %v, want %v and true", what, err, reusable, ErrNotBehind)
 		}
@@ -468,14 +471,16 @@ func TestACallThatGoesBehindAnotherStaysThere(t *testing.T) {
 	s.does(func(io.Writer, string) error { return nil })
 	first, told := s.posted(p, "released", false)
 	did := make(chan error, 1)
+	c := ask("asked")
+	c.Behind = first
 	go func() {
-		_, err := p.DoBehind(t.Context(), ask("asked"), first)
+		_, err := p.Do(t.Context(), c)
 		did <- err
 	}()
 	await.Until(t, "both are in flight", func() bool { return p.inFlight() == 2 })
 	s.does(echo)
 	s.cut()
-	if err := await.Receive(t, "DoBehind", did); err == nil {
+	if err := await.Receive(t, "what was asked", did); err == nil {
 		t.Error("it was sent over another connection")
 	}
 	if err := await.Receive(t, "Late", told); err == nil {
@@ -483,8 +488,8 @@ func TestACallThatGoesBehindAnotherStaysThere(t *testing.T) {
 	}
 }
 
-// What a call goes behind is over where their connection hangs, as with Await.
-func TestWhatACallGoesBehindIsOverWhereItHangs(t *testing.T) {
+// A call that has gone behind another one is over where their connection hangs, and so is the other one, as with Await.
+func TestACallThatGoesBehindAnotherIsOverWhereTheyHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running sync.WaitGroup
 		p := farServer(&running)
@@ -496,18 +501,15 @@ func TestWhatACallGoesBehindIsOverWhereItHangs(t *testing.T) {
 		first.Late = func(_ []byte, err error) { told <- err }
 		p.Post(first, false)
 		began := time.Now()
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			c := ask("lost")
-			c.Deadline = began.Add(900 * time.Millisecond)
-			_, _ = p.DoBehind(t.Context(), c, first)
-		}()
-		_ = failed(t, await.Receive(t, "Late", told), true, false)
-		if took := time.Since(began); took > hangsLeast+3*tickEvery {
-			t.Errorf("it was over after %v, want %v and some ticks", took, hangsLeast)
+		c := ask("lost")
+		c.Deadline, c.Behind = began.Add(900*time.Millisecond), first
+		if _, err := p.Do(t.Context(), c); !errors.Is(failed(t, err, true, false), ErrTimeout) {
+			t.Errorf("Do = %v, want %v", err, ErrTimeout)
 		}
-		<-ended
+		_ = failed(t, await.Receive(t, "Late", told), true, false)
+		if took := time.Since(began); took < hangsLeast || took > hangsLeast+3*tickEvery {
+			t.Errorf("both were over after %v, want %v and some ticks", took, hangsLeast)
+		}
 		p.Close()
 		running.Wait()
 	})

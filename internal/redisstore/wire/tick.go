@@ -176,7 +176,7 @@ func (k *conn) doubtOthers(now time.Time) {
 	}
 }
 
-// hurry has the time be over of calls in flight that were posted and are awaited: k hangs. As with any call whose time is over, those who rest
+// hurry has the time be over of calls in flight that were posted and are awaited, or went behind such ones: k hangs. As with any call whose time is over, those who rest
 // are doubted then, and the call is sent again over another connection. One that writes for others goes on. The caller holds the pool's mutex.
 func (k *conn) hurry(now time.Time) {
 	for c := k.inFlight.first; c != nil; c = c.next {
