@@ -180,7 +180,7 @@ var native = []mutant{
 		what: "a call whose connection breaks is sent again, though it may have been carried out",
 		edits: []edit{{
 			"internal/redisstore/wire/pool.go",
-			"ctx.Err() != nil || sent(err) {",
+			"ctx.Err() != nil || Sent(err) {",
 			"ctx.Err() != nil {",
 		}},
 		in: inChecks, tests: "TestLostReplies/lost_release_reply", says: "a false loss",
