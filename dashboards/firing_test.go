@@ -377,9 +377,10 @@ func TestAlertsFireForTheirCauseAlone(t *testing.T) {
 	}
 	began, texts := time.Now(), make(map[string]active)
 	got := p.watch(t, all[0], want, texts)
-	for !containsAll(got, want) && p.isTooFast(t, all) {
+	for !containsAll(got, want) && len(all) > 1 {
 		slower() // the causes go on, and what was counted so far is new to this one
-		maps.Copy(got, p.watch(t, all[0], want, texts))
+		p.isTooFast(t, all)
+		got = p.watch(t, all[0], want, texts)
 	}
 	for _, f := range sorted(want) {
 		if !got[f] {

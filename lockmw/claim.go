@@ -137,15 +137,11 @@ func (a *asked) timeout() time.Duration {
 }
 
 // onceMore bounds a command that is sent again behind a connection that the server had closed, as it does when it restarts, or that hangs. A call that may not
-// wait has what is left of its second then, or half of one: enough for a new connection and the command. One whose wait is over, or nearly, has what is
-// left of leastTimeout, or half of that.
+// wait has what is left of its second then, or half of one: enough for a new connection and the command.
 func (a *asked) onceMore() time.Duration {
 	left := a.timeout()
-	switch {
-	case !a.policy.waits():
+	if !a.policy.waits() {
 		left = min(left, max(opTimeout-a.waited(), opTimeout/2))
-	case left == leastTimeout:
-		left = max(leastTimeout-a.waited(), leastTimeout/2)
 	}
 	return left
 }

@@ -199,9 +199,10 @@ type Policy struct {
 	//
 	// AsyncRelease needs Wait or Retries, because a client that goes on at once may meet the release
 	// of its own last request. Its new request then waits for that moment, and is not refused. A later
-	// call of this Locker for the key comes behind the release. If the lock is free then, both take
-	// one round trip together. Otherwise the call waits for Redis's answer to the release first, and leaves
-	// itself a third of its time for its own command, at most 250 ms. A quorum, Close, Leader and
+	// call of this Locker for the key comes behind the release. If it wants an exclusive lock of that key
+	// alone, without WithReplicaAcks, and the lock is free then, both mostly take one round trip together. Every
+	// other call waits for Redis's answer to the release first, and leaves itself a third of its time for
+	// its own command, at most 250 ms. A quorum, Close, Leader and
 	// WithBufferedResponse always wait for Redis's answer. Zero means that Release returns when Redis has answered.
 	AsyncRelease bool
 

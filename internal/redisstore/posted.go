@@ -130,6 +130,9 @@ func (s *Store) end(c *command) {
 	}
 }
 
+// toTell is how long an Acquire waits at most, when it has its grant, until the release that it went behind is told of.
+const toTell = 50 * time.Millisecond
+
 // setBehind asks for a lock by the four commands of set.go where one release of it is under way: behind that, over its connection, so that nobody waits
 // for the release first. It is as set otherwise, and has not sent them where there is no such release, or more than one.
 func (s *Store) setBehind(ctx context.Context, r store.Request, now, until time.Time) (a store.Answer, at progress, err error) {
@@ -142,7 +145,7 @@ func (s *Store) setBehind(ctx context.Context, r store.Request, now, until time.
 	}
 	defer s.forget(first) // also where ctx panics
 	if a, at, err = s.set(ctx, r, now, until, first); at == decided && err == nil {
-		s.posts.awaitEnd(ctx, first, until) // its reply has come, and whoever read it is about to say so
+		s.posts.awaitEnd(ctx, first, time.Now().Add(toTell)) // its reply has mostly come, and whoever read it is about to say so
 	}
 	return a, at, err
 }

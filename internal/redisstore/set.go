@@ -115,7 +115,7 @@ func (s *Store) set(
 		switch {
 		case first != nil && !wire.Sent(err):
 			return store.Answer{}, notSent, nil
-		case first != nil && errors.Is(err, wire.ErrTimeout) && time.Now().Before(until): // their connection hangs, and over another one
+		case first != nil && errors.Is(err, wire.ErrTimeout) && time.Now().Before(until): // their connection hangs: over another one it may be answered at once
 			return store.Answer{}, decided, &store.Error{Err: err, Ambiguous: true, Stale: true}
 		}
 		return store.Answer{}, decided, s.failed(s.unanswered(ctx, err))

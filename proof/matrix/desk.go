@@ -37,6 +37,7 @@ type desk struct {
 type openJob struct {
 	worker.Job
 	to      *worker.Process // to whom it was given last; nil: to nobody yet
+	also    *worker.Process // to whom it was given at the same time; nil: to nobody
 	at      time.Duration   // when
 	given   int             // how often
 	crashed bool            // a worker was killed that was to do it
@@ -177,6 +178,7 @@ func (d *desk) due() (gives []func()) {
 			waiting = append(waiting, open)
 		} else {
 			has[open.to]++
+			has[open.also]++
 		}
 	}
 	for _, open := range waiting {
@@ -189,13 +191,14 @@ func (d *desk) due() (gives []func()) {
 		case open.to != nil:
 			d.jobs.Again++
 			open.crashed = open.crashed || open.to.Killed()
-		case d.rnd.IntN(doublesOneOf) == 0:
+		case d.rnd.IntN(doublesOneOf) == 0 && len(free) > 1:
 			d.jobs.Twice++
 			times = 2
 		}
-		for _, i := range d.rnd.Perm(len(free))[:min(times, len(free))] {
+		open.to = nil
+		for _, i := range d.rnd.Perm(len(free))[:times] {
 			p, job := free[i], open.Job
-			open.to, open.at, open.given = p, now, open.given+1
+			open.also, open.to, open.at, open.given = open.to, p, now, open.given+1
 			has[p]++
 			gives = append(gives, func() { _ = p.Give(job) }) // to one that ends it is given in vain, and so once more
 		}
