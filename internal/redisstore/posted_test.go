@@ -38,6 +38,14 @@ func (p *probe) post(g store.Give, soon bool) <-chan told {
 	return c
 }
 
+// openInMemory returns a probe of an embedded server, in a synctest bubble, and the proxy on its way there.
+func openInMemory(t *testing.T) (*probe, *faultproxy.Proxy) {
+	t.Helper()
+	proxy := faultproxy.InMemory(redistest.InMemory(t).DialInMemory)
+	t.Cleanup(func() { _ = proxy.Close() })
+	return open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }), "ns"), proxy
+}
+
 // A release that is posted is told of what a release that is awaited returns.
 func TestWhatComesOfAReleaseThatIsPosted(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
@@ -183,9 +191,7 @@ func TestWhoWaitsForAReleaseHasTimeLeftToAsk(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s in %v", name, has), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					proxy := faultproxy.InMemory(redistest.InMemory(t).DialInMemory)
-					t.Cleanup(func() { _ = proxy.Close() })
-					p := open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }), "ns")
+					p, proxy := openInMemory(t)
 					p.take()
 					for _, key := range []string{"j", "k", "l"} { // AcquireAll asks for all three, and waits once
 						t.Cleanup(p.Announce(key))
@@ -223,9 +229,7 @@ func TestWhoAsksForAFreeLockGoesBehindItsRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				proxy := faultproxy.InMemory(redistest.InMemory(t).DialInMemory)
-				t.Cleanup(func() { _ = proxy.Close() })
-				p := open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }), "ns")
+				p, proxy := openInMemory(t)
 				p.release(p.take(), false, store.Freed)
 				r := p.ref(time.Minute)
 				noteGrant(&r, p.get(r, store.Try))
@@ -251,6 +255,28 @@ func TestWhoAsksForAFreeLockGoesBehindItsRelease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who has the lock does not wait for long until a release that it went behind is over, as where that is sent again.
+func TestWhoHasTheLockWaitsAMomentForTheWordOfItsRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, proxy := openInMemory(t)
+		const way = time.Millisecond // otherwise the server's clock stands still, and its fence is kept beside the lock
+		proxy.Delay(faultproxy.ToServer, way)
+		p.release(p.take(), false, store.Freed)
+		r := p.ref(time.Minute)
+		noteGrant(&r, p.get(r, store.Try))
+		over := make(chan struct{})
+		p.ReleaseAsync(store.Give{Ref: r}, false, func(store.Released, store.Answer, error) <-chan struct{} { return over })
+		began := time.Now()
+		if a := p.get(p.ref(time.Minute), store.Try); !a.Granted {
+			t.Error("it was refused")
+		}
+		if took, want := time.Since(began), way+toTell; took != want {
+			t.Errorf("it took %v, want %v", took, want)
+		}
+		close(over)
+	})
 }
 
 // What came of a release has been told when the lock is granted behind it, also where another caller reads the replies.
@@ -357,9 +383,7 @@ func TestAReleaseThatIsPostedDoesNoMoreThanGive(t *testing.T) {
 // Who has gone behind a release is told as soon as their connection hangs, so that it can ask again, over another one.
 func TestWhoAsksBehindAReleaseThatHangsIsToldSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		proxy := faultproxy.InMemory(redistest.InMemory(t).DialInMemory)
-		t.Cleanup(func() { _ = proxy.Close() })
-		p := open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }), "ns")
+		p, proxy := openInMemory(t)
 		p.release(p.take(), false, store.Freed)
 		r := p.ref(time.Minute)
 		noteGrant(&r, p.get(r, store.Try))
@@ -412,9 +436,7 @@ func TestAContextThatPanicsWhileAReleaseIsAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				proxy := faultproxy.InMemory(redistest.InMemory(t).DialInMemory)
-				t.Cleanup(func() { _ = proxy.Close() })
-				p := open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }), "ns")
+				p, proxy := openInMemory(t)
 				p.release(p.take(), false, store.Freed) // the server suits, and its clock is known
 				r := p.take()
 				proxy.Stall(faultproxy.ToClient)

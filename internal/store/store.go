@@ -374,10 +374,9 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	// ReleaseAsync returns, and must not block. soon says that somebody waits for that; otherwise it
 	// may take some ms longer.
 	//
-	// Calls of Acquire, AcquireAll, Inspect, ForceRelease and Resolve for the key that begin after ReleaseAsync has returned
-	// are carried out behind the release. They wait, within their own time, until it is over: until told has returned nil, or what told
-	// has returned is closed, because the caller tries again. Acquire may be sent before, where the store keeps the two in that order. It
-	// is for a store that Queues.
+	// Calls of Acquire, AcquireAll, Inspect, ForceRelease and Resolve for the key that begin after ReleaseAsync has returned are carried
+	// out behind the release. Unless the store keeps the two in that order by itself, they wait, within their own time, until it is over: until
+	// told has returned nil, or what told has returned is closed, because the caller tries again. It is for a store that Queues.
 	ReleaseAsync(g Give, soon bool, told func(Released, Answer, error) (over <-chan struct{}))
 
 	// Announce tells of a release of the key that ReleaseAsync is to send later. Calls that begin after Announce has

@@ -340,8 +340,8 @@ func TestADeskTellsWhichJobsWereNeverDone(t *testing.T) {
 
 // A worker has so many jobs at most, and the others go to it when some of those are done.
 func TestADeskGivesNoMoreThanAWorkerCanHave(t *testing.T) {
-	d := newDesk(1, time.Hour)
-	d.joins(&worker.Process{})
+	d, one := newDesk(1, time.Hour), new(worker.Process)
+	d.joins(one)
 	for i := range 10 * worker.MostJobs {
 		d.queued(worker.Job{ID: strconv.Itoa(i), Key: "h"})
 	}
@@ -366,5 +366,22 @@ func TestADeskGivesNoMoreThanAWorkerCanHave(t *testing.T) {
 	d.due()
 	if now := given(); len(now) != worker.MostJobs {
 		t.Errorf("when five are done the worker has %d jobs, want %d", len(now), worker.MostJobs)
+	}
+	two := new(worker.Process)
+	d.joins(two)
+	d.joins(new(worker.Process)) // so that some jobs are given to two
+	for range 2 {
+		d.due()
+	}
+	has, both := make(map[*worker.Process]int), 0
+	for _, open := range d.open {
+		has[open.to]++
+		if open.also != nil {
+			has[open.also]++
+			both++
+		}
+	}
+	if both == 0 || has[one] != worker.MostJobs || has[two] > worker.MostJobs {
+		t.Errorf("%d jobs were given to two; the workers have %d and %d, want %d at most", both, has[one], has[two], worker.MostJobs)
 	}
 }

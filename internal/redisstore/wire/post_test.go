@@ -29,6 +29,17 @@ func (s *server) posted(p *Pool, argument string, soon bool) (*Call, <-chan erro
 	return c, told
 }
 
+// goesBehind has p carry out a call behind first, and returns it and what receives what Do returned.
+func goesBehind(t *testing.T, p *Pool, first *Call, argument string) (c *Call, did <-chan error) {
+	c, ended := ask(argument), make(chan error, 1)
+	c.Behind = first
+	go func() {
+		_, err := p.Do(t.Context(), c)
+		ended <- err
+	}()
+	return c, ended
+}
+
 // Late is told of a call that was posted, whether somebody waits for that or not, and no other call is made.
 func TestWhoHasPostedIsTold(t *testing.T) {
 	s := newServer(t)
@@ -389,13 +400,7 @@ func TestACallGoesBehindOneThatWasPosted(t *testing.T) {
 	})
 	for i := range 20 {
 		first, told := s.posted(p, "released", i%2 == 0)
-		did := make(chan error, 1)
-		c := ask("asked")
-		c.Behind = first
-		go func() {
-			_, err := p.Do(t.Context(), c)
-			did <- err
-		}()
+		c, did := goesBehind(t, p, first, "asked")
 		await.Until(t, "both are in flight", func() bool { return p.inFlight() == 2 })
 		if n := p.Connections(); n != 1 {
 			t.Fatalf("%d connections, want 1", n)
@@ -470,13 +475,7 @@ func TestACallThatGoesBehindAnotherStaysThere(t *testing.T) {
 	s.unhurried(p)
 	s.does(func(io.Writer, string) error { return nil })
 	first, told := s.posted(p, "released", false)
-	did := make(chan error, 1)
-	c := ask("asked")
-	c.Behind = first
-	go func() {
-		_, err := p.Do(t.Context(), c)
-		did <- err
-	}()
+	_, did := goesBehind(t, p, first, "asked")
 	await.Until(t, "both are in flight", func() bool { return p.inFlight() == 2 })
 	s.does(echo)
 	s.cut()
