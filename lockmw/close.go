@@ -125,3 +125,28 @@ func (l *Locker) releaseAll(ctx context.Context) error {
 	}
 	return nil
 }
+
+// releaseForClose releases the lease of work that may go on. That work's own Release returns
+// ErrLost: somebody else may have the lock by then.
+func (l *Lease) releaseForClose(ctx context.Context) (err error) {
+	l.releaseOnce.Do(func() {
+		l.voidTicket()
+		err = l.has.release(ctx, l)
+		if !l.runsWithout() { // otherwise there was no lock that could be lost
+			l.releaseErr = ErrLost
+		}
+	})
+	l.locker.reports.Later(l.tellReleased)
+	return err
+}
+
+// abandon ends the tenure here and leaves the lock to its TTL: the time that Close has for its releases is over, and nothing more is sent.
+func (t *tenure) abandon(ctx context.Context, l *Lease) error {
+	t.over()
+	t.locker.watchdog.RemoveNoWait(&t.renewal)
+	t.locker.waiters.ForgetHolder(t.ref.Key, t)
+	t.locker.forgetTenure(t)
+	l.eventErr = fmt.Errorf("%w: release %q: %w", ErrUnavailable, t.ref.Key, context.Cause(ctx))
+	l.unreported.Store(true)
+	return l.eventErr
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/internal/test/testenv"
@@ -161,4 +162,81 @@ func TestCloseWaitsForTheWork(t *testing.T) {
 		}
 		noKeys(t, c, key, 0)
 	})
+}
+
+// A renewal prolongs the lock in Redis, and its reply does not come. So the lease ends while Redis has its lock for longer, and its work may never
+// release it. The lock is there until the time that its holder was promised is over, and no longer.
+func TestALockThatARenewalHasProlongedUnheardEndsWithItsPromise(t *testing.T) {
+	const ttl = 3 * time.Second // renewed after a second
+	for name, p := range map[string]lockmw.Policy{
+		"no reply comes in time":   {TTL: ttl},
+		"MaxHold ends the lease":   {TTL: ttl, MaxHold: 1500 * time.Millisecond},
+		"the key is to stay taken": {TTL: ttl, MinHold: 500 * time.Millisecond},
+	} {
+		for _, closes := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, Close %v", name, closes), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, s *redistest.Mini) {
+					client, proxy := proxied(t, s)
+					l, err := lockmw.New(client)
+					if err != nil {
+						t.Fatal(err)
+					}
+					earlier := mustAcquire(t, l, "another", lockmw.Policy{TTL: 300 * time.Millisecond})
+					time.Sleep(time.Second) // Redis knows the script of renewals now
+					mustRelease(t, earlier)
+					lease := mustAcquire(t, l, "k", p)
+					began := time.Now()
+					time.Sleep(850 * time.Millisecond)
+					proxy.BlackHole(faultproxy.ToClient)
+					<-lease.Context().Done()
+					proxy.Heal()
+					if s.TTL("lock:{k}") < ttl/3 { // without it, a tenth would be left
+						t.Fatal("no renewal has prolonged the lock")
+					}
+					closed := make(chan error, 1)
+					ctx, cancel := context.WithCancel(t.Context())
+					cancel()
+					if closes {
+						go func() { closed <- l.Close(ctx) }()
+					}
+					time.Sleep(time.Until(began.Add(ttl - 50*time.Millisecond)))
+					if !s.Exists("lock:{k}") && (p.MaxHold == 0 || !closes) { // after MaxHold there is a lease that Close releases
+						t.Error("the lock was free before its holder's time was over")
+					}
+					if closes {
+						if err := <-closed; err != nil {
+							t.Errorf("Close: %v", err)
+						}
+					} else {
+						time.Sleep(100 * time.Millisecond)
+					}
+					if s.Exists("lock:{k}") {
+						t.Error("Redis has the lock still")
+					}
+					if err := l.Close(ctx); err != nil {
+						t.Errorf("Close: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Data of somebody else, where the queue would be, keeps Redis from carrying out the release. Close says that the lock is left.
+func TestCloseTellsOfALockThatRedisRefusesToGiveBack(t *testing.T) {
+	s := redistest.Embedded(t)
+	l, err := lockmw.New(s.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := mustAcquire(t, l, "k", lockmw.Policy{})
+	if err := s.Set("lock:{k}:queue", "foreign"); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(t.Context()); !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("Release: %v, want ErrUnavailable", err)
+	}
+	if err := l.Close(t.Context()); !errors.Is(err, lockmw.ErrUnavailable) || !s.Exists("lock:{k}") {
+		t.Errorf("Close: %v, want ErrUnavailable: the lock is left (%v)", err, s.Exists("lock:{k}"))
+	}
 }

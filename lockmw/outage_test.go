@@ -429,6 +429,7 @@ func TestCloseEndsLeasesThatFailedOpen(t *testing.T) {
 			if cause := context.Cause(lease.Context()); !errors.Is(cause, lockmw.ErrReleased) {
 				t.Errorf("lease %d: the context's cause is %v after Close, want ErrReleased", i, cause)
 			}
+			mustRelease(t, lease) // no lock was lost
 		}
 	})
 }

@@ -94,18 +94,6 @@ func (l *Lease) releaseWithin(ctx context.Context) error {
 	return l.releaseErr
 }
 
-// releaseForClose releases the lease of work that may go on. That work's own Release returns
-// ErrLost: somebody else may have the lock by then.
-func (l *Lease) releaseForClose(ctx context.Context) (err error) {
-	l.releaseOnce.Do(func() {
-		l.voidTicket()
-		err = l.has.release(ctx, l)
-		l.releaseErr = ErrLost
-	})
-	l.locker.reports.Later(l.tellReleased)
-	return err
-}
-
 // release passes the lock on to the next waiter of the Locker, or gives it back to the store.
 func (t *tenure) release(ctx context.Context, l *Lease) error {
 	called := time.Now()
@@ -117,6 +105,8 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	}
 	var err error
 	switch answer := l.toKeep().answer; {
+	case ctx.Err() != nil:
+		return t.abandon(ctx, l)
 	case answer != nil:
 		err = t.giveBackKeeping(ctx, l, answer, called)
 	case l.handing().Token != "":

@@ -209,6 +209,18 @@ func (t *tenure) cleanUp() {
 	t.locker.janitor.AddAt(till, ref, certain)
 }
 
+// cleanUpLater is cleanUp for a tenure whose lease may never be released, as when its work hangs. A renewal whose answer did not come may have
+// prolonged the lock in the store: the janitor takes it from there when the time of the last promise is over, and Close does not leave it.
+func (t *tenure) cleanUpLater() {
+	t.mu.Lock()
+	till, stay := time.Now().Add(t.promise.ttl-now().since(t.promise.since)), t.stayTill()
+	t.mu.Unlock()
+	if stay.After(till) {
+		till = stay
+	}
+	t.locker.janitor.AddAt(till, t.ref, false)
+}
+
 // end moves the tenure to s, on its way from held to unrenewed, lost, expired or over. Once it is
 // over, its ref and stays do not change any more, and are read without mu. The caller
 // holds mu.
@@ -238,7 +250,7 @@ func (t *tenure) lose(s tenureState, cause error) *Lease {
 }
 
 // expire is called by the expiry timer: when the trust in a tenure that is held ends, or when
-// the TTL of one that is not renewed has passed, and the store has forgotten it.
+// the TTL of one that is not renewed has passed. The store has forgotten that then, unless a renewal was under way when MaxHold was over.
 func (t *tenure) expire() {
 	if t.holdsAt(now(), true) {
 		return
@@ -247,6 +259,7 @@ func (t *tenure) expire() {
 	gone, lease := t.state == tenureUnrenewed, t.holder
 	t.mu.Unlock()
 	if gone {
+		t.cleanUpLater()
 		t.locker.forgetTenure(t)
 		if lease != nil {
 			t.locker.forget(lease)
@@ -271,6 +284,7 @@ func (t *tenure) holdsAt(at instant, rearm bool) bool {
 	}
 	lease := t.lose(tenureExpired, ErrLost)
 	t.mu.Unlock()
+	t.cleanUpLater()
 	if lease != nil {
 		lease.reportLost(errExpired)
 	}

@@ -70,8 +70,15 @@ type Janitor struct {
 	full     bool // tokens were turned away since waiting was empty
 	ending   bool // Stop was called
 	left     int  // tokens given up since then
+	turned   turnedAway
 	lost     loss
 	idle     chan struct{} // closed when nothing is left to do; nil: nobody waits for that
+}
+
+// turnedAway is the tokens for which there was no room.
+type turnedAway struct {
+	tokens int
+	till   time.Time // when what they left has ended by itself
 }
 
 // leftover is one token to be removed.
@@ -116,7 +123,10 @@ func (j *Janitor) add(it *leftover) bool {
 	case j.ctx.Err() != nil:
 		return true
 	case len(j.waiting) >= mostWaiting:
-		j.left++
+		j.turned.tokens++
+		if till := it.ends(); till.After(j.turned.till) {
+			j.turned.till = till
+		}
 		first := !j.full
 		j.full = true
 		return !first
@@ -208,8 +218,11 @@ func (j *Janitor) remove(batch []*leftover) {
 			}
 			it.due = at.Add(pauses[it.tries-1])
 		case store.AsError(err).Permanent:
-			if j.ending || it.over(at) {
+			if over := it.over(at); j.ending || over {
 				refused = append(refused, asks[i])
+				if !over {
+					j.left++
+				}
 				continue
 			}
 			it.tries, it.due = 0, at.Add(longestPause)
@@ -259,10 +272,10 @@ func (l *loss) due(at time.Time, answers bool) loss {
 	return all
 }
 
-// over reports whether what the token has left has ended by itself.
-func (it *leftover) over(at time.Time) bool {
-	return at.Sub(it.from) > max(it.ref.TTL, placeLives)
-}
+// ends is when what the token has left has ended by itself.
+func (it *leftover) ends() time.Time { return it.from.Add(max(it.ref.TTL, placeLives)) }
+
+func (it *leftover) over(at time.Time) bool { return at.After(it.ends()) }
 
 // note notes whether the store carried out any of a batch. The caller holds mu.
 func (j *Janitor) note(batch []store.Removal, at time.Time) {
@@ -293,6 +306,9 @@ func (j *Janitor) Stop(ctx context.Context) (left int) {
 	}
 	heap.Init(&j.waiting)
 	j.ending, j.left, j.idle = true, 0, idle
+	if at.Before(j.turned.till) {
+		j.left = j.turned.tokens
+	}
 	j.dispatch()
 	j.mu.Unlock()
 	select {

@@ -223,7 +223,10 @@ func TestTooManyTokensAreToldOnce(t *testing.T) {
 		if n := strings.Count(said.String(), "\n"); n != 2 {
 			t.Errorf("%d log lines after the second burst, want 2", n)
 		}
-		stop(t, j, 0)
+		left := j.Stop(t.Context())
+		if _, _, removed := s.look(); left != 2*(burst-removed) {
+			t.Errorf("Stop = %d, and %d of each burst were removed, want %d", left, removed, 2*(burst-removed))
+		}
 	})
 }
 
@@ -279,11 +282,38 @@ func TestStopDoesNotWaitForARight(t *testing.T) {
 		j := janitor.New(s, silence())
 		add(j, 10, false)
 		began := time.Now()
-		stop(t, j, 0)
+		stop(t, j, 10)
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("Stop took %v", took)
 		}
 	})
+}
+
+// What was turned away for want of room may be in the store until its time is over: Stop tells of it.
+func TestStopTellsOfWhatWasTurnedAway(t *testing.T) {
+	const tokens = 140_000 // some more than there is room for
+	for _, isOver := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newRemote()
+			s.goAway(true)
+			j := janitor.New(s, silence())
+			add(j, tokens, true)
+			s.goAway(false)
+			time.Sleep(10 * time.Second)
+			if isOver {
+				time.Sleep(time.Minute)
+			}
+			synctest.Wait()
+			_, _, removed := s.look()
+			if removed == tokens {
+				t.Fatal("none was turned away")
+			}
+			if isOver {
+				removed = tokens
+			}
+			stop(t, j, tokens-removed)
+		})
+	}
 }
 
 // A node of a quorum may be away for hours while locks are taken at the others: each
