@@ -42,9 +42,10 @@ func WithSkipper(skip func(c echo.Context) bool) Option { return echodoor.WithSk
 func WithReadWrite() Option { return echodoor.WithReadWrite[echo.Context]() }
 
 // WithBodyLimit sets how much of a request's body is read before the lock is taken. The
-// default is 64 KiB. A longer body is refused if the key is a field of it, and by
-// Idempotent in any case. What was read stays in memory while the request waits for its
-// lock. Middleware panics unless bytes is positive.
+// default is 64 KiB. A longer body is refused if the key is a field of it, or a query
+// value while the body is a form, and by Idempotent in any case. What was read stays in
+// memory while the request waits for its lock. Middleware panics unless bytes is
+// positive.
 func WithBodyLimit(bytes int64) Option { return echodoor.WithBodyLimit[echo.Context](bytes) }
 
 // WithBodyTimeout sets how long a handler waits for a body that was not read before the

@@ -64,7 +64,7 @@ func ExampleIdempotent() {
 	r := gin.New()
 	r.POST("/orders/:id/pay", signIn,
 		ginlock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
-			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour}),
+			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour, Crash: lockmw.Uncertain}),
 		pay)
 
 	for range 2 {

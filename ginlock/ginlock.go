@@ -78,10 +78,11 @@
 //
 // A body is read before the lock is taken, up to WithBodyLimit, so that a slow client
 // does not hold a lock while it sends. The handler reads it again, byte for byte. A
-// longer body is refused (413) if the key is a field of it. Otherwise the handler reads
-// it under the lock, and waits for the client no longer than WithBodyTimeout says. By
-// default, a client that sends nothing holds the lock for 5 s, and a slow one for a
-// minute at most. The policy's MaxHold may end this sooner.
+// longer body is refused (413) if the key is a field of it, or a query value while the
+// body is a form. Otherwise the handler reads it under the lock, and waits for the client
+// no longer than WithBodyTimeout says. By default, a client that sends nothing holds the
+// lock for 5 s, and a slow one for a minute at most. The policy's MaxHold may end this
+// sooner.
 //
 // Do not put the middleware around a handler that answers while its client is still
 // sending, as in a two-way stream. Such a client may wait for the answer before it sends

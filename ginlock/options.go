@@ -57,9 +57,10 @@ func WithSkipper(skip func(c *gin.Context) bool) Option {
 func WithReadWrite() Option { return func(o *options) { o.ReadWrite() } }
 
 // WithBodyLimit sets how much of a request's body is read before the lock is taken. The
-// default is 64 KiB. A longer body is refused if the key is a field of it, and by
-// Idempotent in any case. What was read stays in memory while the request waits for its
-// lock. Middleware panics unless bytes is positive.
+// default is 64 KiB. A longer body is refused if the key is a field of it, or a query
+// value while the body is a form, and by Idempotent in any case. What was read stays in
+// memory while the request waits for its lock. Middleware panics unless bytes is
+// positive.
 func WithBodyLimit(bytes int64) Option { return func(o *options) { o.LimitBody(bytes) } }
 
 // WithBodyTimeout sets how long a handler waits for a body that was not read before the

@@ -43,12 +43,12 @@ type IdempotentRules = rpcdoor.IdempotentRules
 // of more than MaxAnswer bytes is not kept, and the call is not run again: see Idempotent.
 type IdempotentRule = rpcdoor.IdempotentRule
 
-// Idempotent returns an interceptor that answers a unary call once for all who send it: the double click pays once, and
-// both clicks get the reply.
+// Idempotent returns an interceptor that answers a unary call once for all who send it: normally, a double click pays
+// once, and both clicks get the reply.
 //
 //	grpclock.Idempotent(locks, grpclock.IdempotentRules{"/shop.v1.Orders/Pay": {
 //		Key:    keyfunc.MustParse("{value.user}:{body.request_id}"), // AIP-155; or {header.idempotency-key|idempotency}
-//		Flight: lockmw.Flight{Policy: lockmw.Policy{Wait: 5 * time.Second}, Retain: 24 * time.Hour},
+//		Flight: lockmw.Flight{Policy: lockmw.Policy{Wait: 5 * time.Second}, Retain: 24 * time.Hour, Crash: lockmw.Uncertain},
 //	}}, grpclock.WithValues(func(ctx context.Context, name string) (any, bool) {
 //		user, ok := auth.FromContext(ctx)
 //		return user.ID, ok && name == "user"

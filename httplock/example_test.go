@@ -59,7 +59,7 @@ func ExampleIdempotent() {
 
 	mux := http.NewServeMux()
 	once := httplock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
-		lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour},
+		lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour, Crash: lockmw.Uncertain},
 		httplock.WithValues(func(*http.Request, string) (any, bool) { return "ann", true })) // what authentication knows
 	mux.Handle("POST /orders/{id}/pay", once(pay))
 

@@ -8,12 +8,12 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Idempotent returns a function that has a handler run once for all requests with the same key. A double click pays
-// once, and both clicks get the receipt. So does a client that sends its request again because it has not seen the
-// answer.
+// Idempotent returns a function that has a handler run once for all requests with the same key. Normally, a double
+// click pays once, and both clicks get the receipt. So does a client that sends its request again because it has not
+// seen the answer. docs/answers.md says when work is done twice.
 //
 //	once := httplock.Idempotent(locks, keyfunc.MustParse("{value.tenant}:{header.Idempotency-Key|idempotency}"),
-//		lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour},
+//		lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour, Crash: lockmw.Uncertain},
 //		httplock.WithValues(func(r *http.Request, name string) (any, bool) {
 //			user, ok := auth.FromContext(r.Context())
 //			return user.Tenant, ok && name == "tenant"

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/kit/internal/seen"
 )
 
-// releaseAs releases the lock, unless others hold it by now than the operator was shown.
+// releaseAs releases the lock, unless others hold it by now than the operator was shown. Between that look and the release, the lock may still pass on.
 func (c *console) releaseAs(r *http.Request, asked wish) (status int, text string) {
 	ctx := r.Context()
 	info, err := c.locks.Inspect(ctx, asked.Key)

@@ -153,7 +153,7 @@ func TestNothingIsLockedAfterACrash(t *testing.T) {
 func TestTheLockBehindIdempotentIsFreeAfterACrash(t *testing.T) {
 	l := locktest.New(t)
 	charged := 0
-	handler := shop(l, func(ctx context.Context) error {
+	handler := shop(l, func(ctx context.Context, _ int64) error {
 		if charged++; charged > 1 {
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,9 +18,14 @@ import (
 )
 
 // shop is the code under test. It charges for an order under the order's lock, and once for each idempotency key.
-func shop(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Handler {
+func shop(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) http.Handler {
 	pay := func(w http.ResponseWriter, r *http.Request) {
-		if err := charge(r.Context()); err == nil {
+		order, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+		if err != nil {
+			http.Error(w, "no such order", http.StatusBadRequest)
+			return
+		}
+		if err := charge(r.Context(), order); err == nil {
 			fmt.Fprint(w, "paid")
 		}
 	}
@@ -52,14 +58,14 @@ func Example() {
 	locks := locktest.New(t)
 
 	// Another process has the order.
-	handler := shop(locks, func(context.Context) error { return nil })
+	handler := shop(locks, func(context.Context, int64) error { return nil })
 	release := locktest.Hold(t, locks, "order:42")
 	fmt.Println(post(handler, "/orders/42/pay").Code)
 	release()
 	fmt.Println(post(handler, "/orders/42/pay").Code)
 
 	// The lock is lost while the customer is charged.
-	handler = shop(locks, func(ctx context.Context) error {
+	handler = shop(locks, func(ctx context.Context, _ int64) error {
 		locktest.Lose(t, locks, "order:42")
 		fmt.Println("charge:", context.Cause(ctx))
 		return ctx.Err()
@@ -78,7 +84,7 @@ func ExampleHold_mistakenKey() {
 	t := new(exampleT)
 	defer t.end()
 	locks := locktest.New(t)
-	handler := shop(locks, func(context.Context) error { return nil })
+	handler := shop(locks, func(context.Context, int64) error { return nil })
 
 	locktest.Hold(t, locks, "42") // without the policy's prefix
 	fmt.Println(post(handler, "/orders/42/pay").Code)
@@ -114,7 +120,7 @@ func ExampleKeys() {
 	t := new(exampleT)
 	defer t.end()
 	locks := locktest.New(t)
-	handler := shop(locks, func(context.Context) error {
+	handler := shop(locks, func(context.Context, int64) error {
 		fmt.Println(locktest.Keys(t, locks))
 		return nil
 	})
@@ -132,7 +138,7 @@ func ExampleCrash() {
 	defer t.end()
 	locks := locktest.New(t)
 	died, charged := false, 0
-	handler := shop(locks, func(ctx context.Context) error {
+	handler := shop(locks, func(ctx context.Context, _ int64) error {
 		if !died {
 			died = true
 			locktest.Crash(t, locks)
@@ -165,7 +171,7 @@ func ExampleDown() {
 	t := new(exampleT)
 	defer t.end()
 	locks := locktest.New(t)
-	handler := shop(locks, func(context.Context) error { return nil })
+	handler := shop(locks, func(context.Context, int64) error { return nil })
 
 	locktest.Down(t, locks)
 	w := post(handler, "/orders/42/pay")

@@ -15,7 +15,7 @@ import (
 
 func TestPaymentIsRefusedWhileOthersPay(t *testing.T) {
 	locks := locktest.New(t) // over a Redis inside the test
-	handler := shop(locks, func(context.Context) error { return nil })
+	handler := shop(locks, func(context.Context, int64) error { return nil })
 
 	release := locktest.Hold(t, locks, "order:42") // as another process would
 	if got := post(handler, "/orders/42/pay"); got.Code != http.StatusConflict {
@@ -29,7 +29,7 @@ func TestPaymentIsRefusedWhileOthersPay(t *testing.T) {
 
 func TestPaymentStopsWhenTheLockIsLost(t *testing.T) {
 	locks := locktest.New(t)
-	handler := shop(locks, func(ctx context.Context) error {
+	handler := shop(locks, func(ctx context.Context, _ int64) error {
 		locktest.Lose(t, locks, "order:42") // takes the lock away; the context ends at once
 		return ctx.Err()                    // not nil: the context has ended
 	})
@@ -42,7 +42,7 @@ func TestAllClicksGetTheReceipt(t *testing.T) {
 	locks, charged := locktest.New(t), 0
 	second := make(chan *httptest.ResponseRecorder, 1)
 	var handler http.Handler
-	handler = shop(locks, func(context.Context) error {
+	handler = shop(locks, func(context.Context, int64) error {
 		if charged++; charged > 1 {
 			return nil
 		}
@@ -63,7 +63,7 @@ func TestAllClicksGetTheReceipt(t *testing.T) {
 
 func TestNobodyPaysAgainAfterACrash(t *testing.T) {
 	locks, died, charged := locktest.New(t), false, 0
-	handler := shop(locks, func(ctx context.Context) error {
+	handler := shop(locks, func(ctx context.Context, _ int64) error {
 		if !died {
 			died = true
 			locktest.Crash(t, locks) // the process dies before it charges the card

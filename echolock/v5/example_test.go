@@ -66,7 +66,7 @@ func ExampleIdempotent() {
 	e := echo.New()
 	e.POST("/orders/:id/pay", pay, signIn,
 		echolock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
-			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour}))
+			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour, Crash: lockmw.Uncertain}))
 
 	for range 2 {
 		w := httptest.NewRecorder()

@@ -8,13 +8,13 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Idempotent returns a middleware that has the handler run once for all requests with the same key. A double click pays
-// once, and both clicks get the receipt. So does a client that sends its request again because it has not seen the
-// answer.
+// Idempotent returns a middleware that has the handler run once for all requests with the same key. Normally, a double
+// click pays once, and both clicks get the receipt. So does a client that sends its request again because it has not
+// seen the answer. docs/answers.md says when work is done twice.
 //
 //	e.POST("/orders/:id/pay", pay,
 //		echolock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
-//			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour}))
+//			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour, Crash: lockmw.Uncertain}))
 //
 // The first request runs the handler under a lock, and the lease is in the request's context. A request that comes
 // meanwhile, in whatever process, waits for the response for as long as f.Policy.Wait allows. A request that comes

@@ -66,14 +66,12 @@ func serve(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
 	select {
-	case err = <-ended:
+	case err = <-served:
 	case <-ctx.Done():
-		defer time.AfterFunc(toEnd, server.Stop).Stop()
-		server.GracefulStop() // waits for the calls under way
-		err = <-ended
+		stop(server)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), toEnd)
 	defer cancel()
@@ -82,6 +80,20 @@ func serve(ctx context.Context, listener net.Listener) error {
 
 // toEnd is how long calls have to end when the server does.
 const toEnd = 10 * time.Second
+
+// stop ends the server, also if a call hangs.
+func stop(server *grpc.Server) {
+	ended := make(chan struct{})
+	go func() {
+		server.GracefulStop() // waits for every call, also for one that hangs
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(toEnd):
+		go server.Stop() // ends the contexts of the calls that are left. It may wait for their methods, too, so nothing here waits for it
+	}
+}
 
 // newServer returns a server whose methods are locked as their annotations
 // say.

@@ -130,7 +130,7 @@ func TestTableIsAligned(t *testing.T) {
 with the lock  10000 of 10000       500     1.23s     1.23s        0
 without it         7 of 10000     10000      12ms      12ms        3
 
-A wait lasts from a client's request to its answer.
+The waits are the times from a request to its answer.
 `
 	if got := out.String(); got != want {
 		t.Errorf("table:\n%s\nwant:\n%s", got, want)

@@ -41,7 +41,7 @@ func table(w io.Writer, results []result) {
 		fmt.Fprintf(w, "%-13s  %*d of %d  %8.0f  %8s  %8s  %7d\n", r.name, width, r.count, r.want,
 			float64(r.want)/r.took.Seconds(), round(quantile(r.waits, 0.50)), round(quantile(r.waits, 0.99)), r.refused)
 	}
-	fmt.Fprint(w, "\nA wait lasts from a client's request to its answer.\n")
+	fmt.Fprint(w, "\nThe waits are the times from a request to its answer.\n")
 	for _, r := range results {
 		if r.failed > 0 {
 			fmt.Fprintf(w, "%s, %d requests failed; the first: %v\n", r.name, r.failed, r.failure)

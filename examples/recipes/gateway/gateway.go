@@ -52,9 +52,18 @@ func NewHandler(ctx context.Context, server *grpc.Server) (handler http.Handler,
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	stop = func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, server.Stop)() // GracefulStop alone would wait for ever for a call that hangs
-		server.GracefulStop()
-		return errors.Join(conn.Close(), <-served)
+		ended := make(chan struct{})
+		go func() {
+			server.GracefulStop() // waits for every call, also for one that hangs
+			close(ended)
+		}()
+		select {
+		case <-ended:
+			return errors.Join(conn.Close(), <-served)
+		case <-ctx.Done():
+			go server.Stop() // ends the contexts of the calls that are left. It may wait for their methods, too, so nothing here waits for it
+			return errors.Join(ctx.Err(), conn.Close())
+		}
 	}
 	mux := runtime.NewServeMux(runtime.WithErrorHandler(withRetryAfter), runtime.WithIncomingHeaderMatcher(headers))
 	if err := RegisterOrdersHandler(ctx, mux, conn); err != nil {

@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
@@ -136,5 +138,49 @@ func TestTheGatewayTellsWhoIsRefused(t *testing.T) {
 	}
 	if err := stop(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A hanging is a service whose methods do not look at their context.
+type hanging struct {
+	shopv1.UnimplementedOrdersServer
+
+	began, ends chan struct{}
+}
+
+func (h hanging) Pay(context.Context, *shopv1.PayRequest) (*shopv1.PayReply, error) {
+	close(h.began)
+	<-h.ends
+	return new(shopv1.PayReply), nil
+}
+
+func TestTheEndDoesNotWaitForACallThatHangs(t *testing.T) {
+	service := hanging{began: make(chan struct{}), ends: make(chan struct{})}
+	server, err := NewServer(locktest.New(t), service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, stop, err := NewHandler(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan int, 1)
+	go func() { answered <- pay(handler).Code }()
+	<-service.began
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop(over) }()
+	select {
+	case err := <-stopped:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("err = %v, want that of the context", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it has not ended after 10 s")
+	}
+	close(service.ends)
+	if code := <-answered; code == http.StatusOK {
+		t.Error("the request has succeeded")
 	}
 }

@@ -24,8 +24,11 @@ import (
 
 const payMethod = "/shop.v1.Orders/Pay"
 
+// errNotPaid says that nothing was done: the bank could not be reached, for example.
+var errNotPaid = errors.New("nothing was paid")
+
 // routes returns the service with its locks. charge is what takes the customer's money.
-func routes(locks *lockmw.Locker, charge func(context.Context) error) http.Handler {
+func routes(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) http.Handler {
 	rules := connectlock.Rules{
 		payMethod: {Key: keyfunc.MustParse("{body.order_id}"), Policy: lockmw.Policy{Name: "pay", Prefix: "order:", Wait: time.Second}},
 	}
@@ -36,20 +39,30 @@ func routes(locks *lockmw.Locker, charge func(context.Context) error) http.Handl
 	return mux
 }
 
-type orders struct{ charge func(context.Context) error }
+type orders struct {
+	charge func(ctx context.Context, order int64) error
+}
 
-func (o orders) Pay(ctx context.Context, _ *connect.Request[shopv1.PayRequest]) (*connect.Response[shopv1.PayReply], error) {
-	if err := o.charge(ctx); err != nil { // if the lock is lost, ctx ends, and the client gets LOCK_LOST whatever this returns
+func (o orders) Pay(ctx context.Context, r *connect.Request[shopv1.PayRequest]) (*connect.Response[shopv1.PayReply], error) {
+	switch err := o.charge(ctx, r.Msg.GetOrderId()); { // if the lock is lost, ctx ends, and the client gets LOCK_LOST whatever this returns
+	case errors.Is(err, errNotPaid):
+		lockmw.NotAnAnswer(ctx) // behind Idempotent, this answer is not kept: the next call pays
 		return nil, connect.NewError(connect.CodeInternal, errors.New("not paid"))
+	case err != nil: // the bank has not answered in time, for example
+		lockmw.MarkUncertain(ctx) // behind Idempotent, the next call is told so, and does not pay
+		return nil, connect.NewError(connect.CodeInternal, errors.New("paid or not: nobody knows"))
 	}
 	return connect.NewResponse(&shopv1.PayReply{Text: "paid"}), nil
 }
 
-// charge stands for your work. Yours also gets the order's id. It first checks whether that order is already paid: nobody else pays it meanwhile.
-// Directly before the payment it checks lease.Valid().
-func charge(ctx context.Context) error {
+// charge stands for your work. Yours first checks whether the order is already paid: nobody else pays it meanwhile.
+func charge(ctx context.Context, order int64) error {
+	if lease, _ := lockmw.FromContext(ctx); !lease.Valid() { // directly before the payment
+		return errNotPaid
+	}
 	select {
 	case <-time.After(300 * time.Millisecond):
+		slog.Info("paid", "order", order)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"testing"
 
 	"github.com/labstack/echo/v5"
@@ -10,23 +11,14 @@ import (
 	"github.com/lockmw/kit/examples/internal/demo/demotest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
-	"github.com/lockmw/kit/locktest"
 )
 
-// As the comment of once has it.
-func TestTheSecondClickGetsTheAnswerOfTheFirst(t *testing.T) {
-	locks, paid := locktest.New(t), 0
-	signIn := func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error {
-			c.Set("user", "ann")
-			return next(c)
-		}
-	}
-	perOrder := echolock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:"})
-	e := echo.New()
-	e.POST("/orders/:id/pay", pay(func(context.Context) error {
-		paid++
-		return nil
-	}), signIn, once(locks), perOrder)
-	demotest.Replayed(t, e, &paid)
+// The line of the route is that of docs/echo.md.
+func TestWhatASecondClickGets(t *testing.T) {
+	demotest.Clicks(t, errNotPaid, func(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) http.Handler {
+		perOrder := echolock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:"})
+		e := echo.New()
+		e.POST("/orders/:id/pay", pay(charge), signIn, once(locks), perOrder)
+		return e
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -21,8 +22,11 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
+// errNotPaid says that nothing was done: the bank could not be reached, for example.
+var errNotPaid = errors.New("nothing was paid")
+
 // routes returns the service. charge is what takes the customer's money.
-func routes(locks *lockmw.Locker, charge func(context.Context) error) *gin.Engine {
+func routes(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) *gin.Engine {
 	perOrder := ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: time.Second})
 	r := gin.Default()
 	r.POST("/orders/:id/pay", perOrder, pay(charge))
@@ -30,13 +34,22 @@ func routes(locks *lockmw.Locker, charge func(context.Context) error) *gin.Engin
 	return r
 }
 
-func pay(charge func(context.Context) error) gin.HandlerFunc {
+func pay(charge func(ctx context.Context, order int64) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
+		order, err := strconv.ParseInt(c.Param("id"), 10, 64)
+		if err != nil {
+			c.String(http.StatusBadRequest, "no such order\n")
+			return
+		}
 		ctx := c.Request.Context() // this context ends if the lock is lost
-		switch err := charge(ctx); {
+		switch err = charge(ctx, order); {
 		case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
-		case err != nil:
+		case errors.Is(err, errNotPaid):
+			lockmw.NotAnAnswer(ctx) // behind Idempotent, this answer is not kept: the next request pays
 			c.String(http.StatusBadGateway, "not paid\n")
+		case err != nil: // the bank has not answered in time, for example
+			lockmw.MarkUncertain(ctx) // behind Idempotent, the next request is told so, and does not pay
+			c.String(http.StatusBadGateway, "paid or not: nobody knows\n")
 		default:
 			c.String(http.StatusOK, "paid\n")
 		}
@@ -45,11 +58,14 @@ func pay(charge func(context.Context) error) gin.HandlerFunc {
 
 func cancel(c *gin.Context) { c.String(http.StatusOK, "cancelled\n") }
 
-// charge stands for your work. Yours also gets the order's id. It first checks whether that order is already paid: nobody else pays it meanwhile.
-// Directly before the payment it checks lease.Valid().
-func charge(ctx context.Context) error {
+// charge stands for your work. Yours first checks whether the order is already paid: nobody else pays it meanwhile.
+func charge(ctx context.Context, order int64) error {
+	if lease, _ := lockmw.FromContext(ctx); !lease.Valid() { // directly before the payment
+		return errNotPaid
+	}
 	select {
 	case <-time.After(300 * time.Millisecond):
+		slog.Info("paid", "order", order)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

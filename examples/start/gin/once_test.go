@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -10,18 +11,14 @@ import (
 	"github.com/lockmw/kit/ginlock"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
-	"github.com/lockmw/kit/locktest"
 )
 
-// As the comment of once has it.
-func TestTheSecondClickGetsTheAnswerOfTheFirst(t *testing.T) {
-	locks, paid := locktest.New(t), 0
-	signIn := func(c *gin.Context) { c.Set("user", "ann") }
-	perOrder := ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:"})
-	r := gin.New()
-	r.POST("/orders/:id/pay", signIn, once(locks), perOrder, pay(func(context.Context) error {
-		paid++
-		return nil
-	}))
-	demotest.Replayed(t, r, &paid)
+// The line of the route is that of docs/gin.md.
+func TestWhatASecondClickGets(t *testing.T) {
+	demotest.Clicks(t, errNotPaid, func(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) http.Handler {
+		perOrder := ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:"})
+		r := gin.New()
+		r.POST("/orders/:id/pay", signIn, once(locks), perOrder, pay(charge))
+		return r
+	})
 }

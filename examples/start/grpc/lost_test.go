@@ -13,7 +13,7 @@ import (
 // docs/testing.md shows this as the example for gRPC.
 func TestPaymentStopsWhenTheLockIsLost(t *testing.T) {
 	locks := locktest.New(t)
-	client := serve(t, locks, func(ctx context.Context) error {
+	client := serve(t, locks, func(ctx context.Context, _ int64) error {
 		locktest.Lose(t, locks, "order:42") // takes the lock away; the context ends at once
 		return ctx.Err()                    // not nil: the context has ended
 	})

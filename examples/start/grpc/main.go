@@ -24,9 +24,12 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
+// errNotPaid says that nothing was done: the bank could not be reached, for example.
+var errNotPaid = errors.New("nothing was paid")
+
 // newServer returns the server with its locks. charge is what takes the customer's money. The interceptors stand last in
 // their chains: behind recovery, logs and authorisation.
-func newServer(locks *lockmw.Locker, charge func(context.Context) error) *grpc.Server {
+func newServer(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) *grpc.Server {
 	rules := grpclock.Rules{
 		"/shop.v1.Orders/Pay": {Key: keyfunc.MustParse("{body.order_id}"), Policy: lockmw.Policy{Name: "pay", Prefix: "order:", Wait: time.Second}},
 	}
@@ -40,21 +43,29 @@ func newServer(locks *lockmw.Locker, charge func(context.Context) error) *grpc.S
 type orders struct {
 	shopv1.UnimplementedOrdersServer
 
-	charge func(context.Context) error
+	charge func(ctx context.Context, order int64) error
 }
 
-func (o orders) Pay(ctx context.Context, _ *shopv1.PayRequest) (*shopv1.PayReply, error) {
-	if err := o.charge(ctx); err != nil { // if the lock is lost, ctx ends, and the client gets LOCK_LOST whatever this returns
+func (o orders) Pay(ctx context.Context, r *shopv1.PayRequest) (*shopv1.PayReply, error) {
+	switch err := o.charge(ctx, r.GetOrderId()); { // if the lock is lost, ctx ends, and the client gets LOCK_LOST whatever this returns
+	case errors.Is(err, errNotPaid):
+		lockmw.NotAnAnswer(ctx) // behind Idempotent, this answer is not kept: the next call pays
 		return nil, status.Error(codes.Internal, "not paid")
+	case err != nil: // the bank has not answered in time, for example
+		lockmw.MarkUncertain(ctx) // behind Idempotent, the next call is told so, and does not pay
+		return nil, status.Error(codes.Internal, "paid or not: nobody knows")
 	}
 	return &shopv1.PayReply{Text: "paid"}, nil
 }
 
-// charge stands for your work. Yours also gets the order's id. It first checks whether that order is already paid: nobody else pays it meanwhile.
-// Directly before the payment it checks lease.Valid().
-func charge(ctx context.Context) error {
+// charge stands for your work. Yours first checks whether the order is already paid: nobody else pays it meanwhile.
+func charge(ctx context.Context, order int64) error {
+	if lease, _ := lockmw.FromContext(ctx); !lease.Valid() { // directly before the payment
+		return errNotPaid
+	}
 	select {
 	case <-time.After(300 * time.Millisecond):
+		slog.Info("paid", "order", order)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -90,10 +101,22 @@ func run() error {
 		return err
 	case <-ctx.Done():
 	}
-	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	return errors.Join(shutDown(server, locks, 20*time.Second), client.Close())
+}
+
+// shutDown ends the server, and then the locks. Calls have limit to end by themselves.
+func shutDown(server *grpc.Server, locks *lockmw.Locker, limit time.Duration) error {
+	ended := make(chan struct{})
+	go func() {
+		server.GracefulStop() // waits for every call, also for one that hangs
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(limit):
+		go server.Stop() // ends the contexts of the calls that are left. It may wait for their methods, too, so nothing here waits for it
+	}
+	last, cancel := context.WithTimeout(context.Background(), limit/4)
 	defer cancel()
-	stopTimer := context.AfterFunc(last, server.Stop) // after 20 s, end the calls that hang: GracefulStop would wait for them for ever
-	defer stopTimer()
-	server.GracefulStop()
-	return errors.Join(locks.Close(last), client.Close()) // after the last call
+	return locks.Close(last) // waits for the calls that end now, and then takes the locks from those that hang
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // serve returns a client of the server, over a connection in memory.
-func serve(t *testing.T, locks *lockmw.Locker, charge func(context.Context) error) shopv1.OrdersClient {
+func serve(t *testing.T, locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) shopv1.OrdersClient {
 	t.Helper()
 	listener, server := bufconn.Listen(1<<20), newServer(locks, charge)
 	served := make(chan error, 1)

@@ -73,10 +73,10 @@ var ownModules = map[string]string{
 var wholeFiles = map[string]string{
 	recipesDocument:   recipes,
 	"docs/connect.md": starts,
-	"docs/echo.md":    starts,
-	"docs/gin.md":     starts,
+	"docs/echo.md":    starts + "/echo",
+	"docs/gin.md":     starts + "/gin",
 	"docs/grpc.md":    starts,
-	"docs/nethttp.md": starts,
+	"docs/nethttp.md": starts + "/nethttp",
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/examples/internal/demo"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/locktest"
 )
 
 const (
@@ -133,16 +136,50 @@ func (s *server) want(t *testing.T, path string, bodies []string, other int) {
 
 func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, a.text) }
 
-// Replayed wants that a click on an order's payment pays, and that the same click, with the same idempotency key, gets the same answer
-// and pays nothing. paid is how often something was paid.
-func Replayed(t *testing.T, routes http.Handler, paid *int) {
+// Clicks sends a click on an order's payment twice, with the same idempotency key. What the second one gets depends on what charge has returned to the
+// first: notPaid is the error that says that nothing was done.
+func Clicks(t *testing.T, notPaid error, routes func(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) http.Handler) {
 	t.Helper()
-	for _, replayed := range []string{"", "true"} {
-		w, click := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil)
-		click.Header.Set("Idempotency-Key", "k1")
-		routes.ServeHTTP(w, click)
-		if got := w.Header().Get("Idempotent-Replayed"); w.Code != http.StatusOK || w.Body.String() != "paid\n" || got != replayed || *paid != 1 {
-			t.Errorf("%d %s, replayed %q, paid %d times; want a replay %q of one payment", w.Code, w.Body, got, *paid, replayed)
-		}
+	const paid, unknown = "paid\n", "IDEMPOTENCY_UNCERTAIN"
+	for name, tc := range map[string]struct {
+		charged  error // the first time
+		first    int   // the statuses
+		second   int
+		body     string // of the second answer
+		replayed string
+		charges  int
+	}{
+		"paid":         {nil, http.StatusOK, http.StatusOK, paid, "true", 1},
+		"not paid":     {notPaid, http.StatusBadGateway, http.StatusOK, paid, "", 2},
+		"nobody knows": {context.DeadlineExceeded, http.StatusBadGateway, http.StatusConflict, unknown, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			locks, charges := locktest.New(t, lockmw.WithLogger(slog.New(slog.DiscardHandler))), 0
+			handler := routes(locks, func(_ context.Context, order int64) error {
+				if charges++; order != 42 {
+					t.Errorf("order %d is charged, want 42", order)
+				}
+				if charges > 1 {
+					return nil
+				}
+				return tc.charged
+			})
+			click := func() *httptest.ResponseRecorder {
+				w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/orders/042/pay", nil)
+				r.Header.Set("Idempotency-Key", "k1")
+				handler.ServeHTTP(w, r)
+				return w
+			}
+			if got := click(); got.Code != tc.first {
+				t.Errorf("the first click gets %d %s, want %d", got.Code, got.Body, tc.first)
+			}
+			got := click()
+			if replayed := got.Header().Get("Idempotent-Replayed"); got.Code != tc.second || !strings.Contains(got.Body.String(), tc.body) || replayed != tc.replayed {
+				t.Errorf("the second click gets %d %s, replayed %q; want %d %s, replayed %q", got.Code, got.Body, replayed, tc.second, tc.body, tc.replayed)
+			}
+			if charges != tc.charges {
+				t.Errorf("charged %d times, want %d", charges, tc.charges)
+			}
+		})
 	}
 }

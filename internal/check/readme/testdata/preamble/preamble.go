@@ -49,7 +49,7 @@ func LockOrders[T any](next T, locks *lockmw.Locker, tune ...funclock.Tune) T { 
 // What the reader's own tests have: the test, the code under test, and a request to it.
 var (
 	t     *testing.T
-	shop  func(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Handler
+	shop  func(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) http.Handler
 	post  func(handler http.Handler, path string) *httptest.ResponseRecorder
 	click func(handler http.Handler, path, key string) *httptest.ResponseRecorder
 )
