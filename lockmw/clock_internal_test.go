@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -55,6 +56,58 @@ func TestSuspendedMachineLosesTheLease(t *testing.T) {
 	if err := l.Context().Err(); err == nil {
 		t.Error("the context goes on")
 	}
+}
+
+// The wall clock is set forward while work is under way. Its lease ends, and work is given the usual time to stop: the lock is not taken from it at once.
+func TestAStepOfTheWallClockDoesNotFreeTheLock(t *testing.T) {
+	for name, p := range map[string]Policy{"renewed": {TTL: 3 * time.Second}, "behind its MaxHold": {TTL: 3 * time.Second, MaxHold: 850 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				t.Cleanup(func() { time.Sleep(time.Minute) })
+				s := redistest.InMemory(t)
+				l, err := New(s.Client(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = l.Close(t.Context()) }()
+				_, lease, err := l.Acquire(t.Context(), "k", p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				te, began := lease.tenure(), time.Now()
+				time.Sleep(800 * time.Millisecond)
+				te.mu.Lock()
+				te.promise.since.wall -= int64(2 * time.Minute)
+				te.mu.Unlock()
+				if p.MaxHold == 0 {
+					lease.Valid()
+				}
+				<-lease.Context().Done()
+				time.Sleep(time.Until(began.Add(2900 * time.Millisecond)))
+				if !s.Exists("lock:{k}") {
+					t.Error("the lock was free while its work might stop")
+				}
+				time.Sleep(200 * time.Millisecond)
+				if s.Exists("lock:{k}") {
+					t.Error("Redis has the lock still")
+				}
+			})
+		})
+	}
+}
+
+// The time that a release has may be over before it begins, where the machine stands still: the janitor sees to it then.
+func TestAReleaseWhoseTimeIsOverIsTriedInTheBackground(t *testing.T) {
+	lease := leaseFor(t, Policy{TTL: time.Minute})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := lease.releaseWithin(over); err != nil && !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+	await.Within(t, 20*time.Second, "the lock is free", func() bool {
+		info, err := lease.locker.Inspect(t.Context(), "k")
+		return err == nil && len(info.Holders) == 0
+	})
 }
 
 // While Redis gives no answer, as for a moment after a machine was suspended, nobody but the clocks can say that

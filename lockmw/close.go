@@ -15,13 +15,14 @@ import (
 // Leases that are held are renewed until they are released, or until ctx ends. Then Close
 // releases them: their contexts end with the cause ErrReleased, and their work gets ErrLost
 // from Release. So stop the server first, then call Close: with one ctx for both, if stopping
-// the server ends with it (GracefulStop of gRPC does not). Close does not wait for leases that
-// were lost. After five seconds the log says once what is still held.
+// the server ends with it (GracefulStop of gRPC does not). Close does not wait for the work of
+// leases that were lost. After five seconds the log says once what is still held.
 //
 // The error is nil when nothing is left in Redis but keys that stay taken for their MinHold,
 // also if ctx has ended meanwhile. Otherwise it says how many leases could not be released, and
-// how many calls that had given up may have left something. Such locks end by their TTL, or by
-// their MinHold if that is longer.
+// how many calls that had given up, and leases that were lost a moment ago, may have left
+// something. Such locks end by their TTL, or by their MinHold if that is longer. What single
+// nodes of a quorum are left with is not counted.
 //
 // When Close returns, no goroutine or connection of the Locker is left (go-redis may take a
 // second more to notice, where a server was down). Close returns within two or three
@@ -131,7 +132,11 @@ func (l *Locker) releaseAll(ctx context.Context) error {
 func (l *Lease) releaseForClose(ctx context.Context) (err error) {
 	l.releaseOnce.Do(func() {
 		l.voidTicket()
-		err = l.has.release(ctx, l)
+		if t := l.tenure(); t != nil && ctx.Err() != nil && l.toKeep().answer == nil {
+			err = t.abandon(ctx, l)
+		} else {
+			err = l.has.release(ctx, l)
+		}
 		if !l.runsWithout() { // otherwise there was no lock that could be lost
 			l.releaseErr = ErrLost
 		}
@@ -142,8 +147,13 @@ func (l *Lease) releaseForClose(ctx context.Context) (err error) {
 
 // abandon ends the tenure here and leaves the lock to its TTL: the time that Close has for its releases is over, and nothing more is sent.
 func (t *tenure) abandon(ctx context.Context, l *Lease) error {
-	t.over()
+	defer t.locker.forget(l)
+	t.trusted() // a lease that is over was lost
 	t.locker.watchdog.RemoveNoWait(&t.renewal)
+	if !l.finish() {
+		return ErrLost
+	}
+	t.over()
 	t.locker.waiters.ForgetHolder(t.ref.Key, t)
 	t.locker.forgetTenure(t)
 	l.eventErr = fmt.Errorf("%w: release %q: %w", ErrUnavailable, t.ref.Key, context.Cause(ctx))

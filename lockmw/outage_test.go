@@ -417,6 +417,10 @@ func TestCloseEndsLeasesThatFailedOpen(t *testing.T) {
 		<-inner.Context().Done()
 		mustRelease(t, inner)
 		mustRelease(t, open[3]) // one of them less, and no other
+		_, nested, err := l.Acquire(open[0].Context(), "k", p)
+		if err != nil {
+			t.Fatal(err)
+		}
 
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -431,5 +435,6 @@ func TestCloseEndsLeasesThatFailedOpen(t *testing.T) {
 			}
 			mustRelease(t, lease) // no lock was lost
 		}
+		mustRelease(t, nested)
 	})
 }

@@ -48,7 +48,7 @@ func (j joined) reliesOn() []*Lease { return []*Lease{j.base} }
 // release leaves the lock with the lease that l has joined.
 func (j joined) release(_ context.Context, l *Lease) error {
 	l.finish()
-	if !j.base.Valid() && !j.base.holds(overHeld) {
+	if !j.base.Valid() && !j.base.holds(overHeld) && !j.base.runsWithout() {
 		return ErrLost
 	}
 	return nil

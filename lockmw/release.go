@@ -105,8 +105,6 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	}
 	var err error
 	switch answer := l.toKeep().answer; {
-	case ctx.Err() != nil:
-		return t.abandon(ctx, l)
 	case answer != nil:
 		err = t.giveBackKeeping(ctx, l, answer, called)
 	case l.handing().Token != "":

@@ -14,10 +14,19 @@ var _ heap.Interface = (*agenda)(nil)
 
 func (a agenda) Len() int           { return len(a) }
 func (a agenda) Less(i, j int) bool { return a[i].due.Before(a[j].due) }
-func (a agenda) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+
+// Swap implements heap.Interface.
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].index, a[j].index = i, j
+}
 
 // Push implements heap.Interface.
-func (a *agenda) Push(x any) { *a = append(*a, x.(*leftover)) }
+func (a *agenda) Push(x any) {
+	it := x.(*leftover)
+	it.index = len(*a)
+	*a = append(*a, it)
+}
 
 // Pop implements heap.Interface.
 func (a *agenda) Pop() any {
@@ -26,6 +35,7 @@ func (a *agenda) Pop() any {
 	it := old[last]
 	old[last] = nil
 	*a = old[:last]
+	it.index = notWaiting
 	return it
 }
 
@@ -41,7 +51,16 @@ func (a *agenda) take(at time.Time, most int) (due []*leftover) {
 // remove removes the tokens that match from the agenda, and returns how many did.
 func (a *agenda) remove(matches func(*leftover) bool) (removed int) {
 	n := len(*a)
-	*a = slices.DeleteFunc(*a, matches)
+	*a = slices.DeleteFunc(*a, func(it *leftover) bool {
+		gone := matches(it)
+		if gone {
+			it.index = notWaiting
+		}
+		return gone
+	})
+	for i, it := range *a {
+		it.index = i
+	}
 	heap.Init(a)
 	return n - len(*a)
 }

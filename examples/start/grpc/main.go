@@ -58,7 +58,8 @@ func (o orders) Pay(ctx context.Context, r *shopv1.PayRequest) (*shopv1.PayReply
 	return &shopv1.PayReply{Text: "paid"}, nil
 }
 
-// charge stands for your work. Yours first checks whether the order is already paid: nobody else pays it meanwhile.
+// charge stands for your work. Yours first checks whether the order is already paid, or somebody has begun to, and notes that it begins: nobody
+// else pays it meanwhile.
 func charge(ctx context.Context, order int64) error {
 	if lease, _ := lockmw.FromContext(ctx); !lease.Valid() { // directly before the payment
 		return errNotPaid
@@ -101,6 +102,7 @@ func run() error {
 		return err
 	case <-ctx.Done():
 	}
+	stop() // a second signal ends the program at once
 	return errors.Join(shutDown(server, locks, 20*time.Second), client.Close())
 }
 
@@ -111,12 +113,14 @@ func shutDown(server *grpc.Server, locks *lockmw.Locker, limit time.Duration) er
 		server.GracefulStop() // waits for every call, also for one that hangs
 		close(ended)
 	}()
+	var err error
 	select {
 	case <-ended:
 	case <-time.After(limit):
+		err = errors.New("some calls did not end in time")
 		go server.Stop() // ends the contexts of the calls that are left. It may wait for their methods, too, so nothing here waits for it
 	}
 	last, cancel := context.WithTimeout(context.Background(), limit/4)
 	defer cancel()
-	return locks.Close(last) // waits for the calls that end now, and then takes the locks from those that hang
+	return errors.Join(err, locks.Close(last)) // waits for the calls that end now, and then takes the locks from those that hang
 }

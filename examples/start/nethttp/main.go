@@ -43,10 +43,10 @@ func pay(charge func(ctx context.Context, order int64) error) http.HandlerFunc {
 		}
 		ctx := r.Context() // this context ends if the lock is lost
 		switch err = charge(ctx, order); {
-		case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
 		case errors.Is(err, errNotPaid):
 			lockmw.NotAnAnswer(ctx) // behind Idempotent, this answer is not kept: the next request pays
 			http.Error(w, "not paid", http.StatusBadGateway)
+		case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
 		case err != nil: // the bank has not answered in time, for example
 			lockmw.MarkUncertain(ctx) // behind Idempotent, the next request is told so, and does not pay
 			http.Error(w, "paid or not: nobody knows", http.StatusBadGateway)
@@ -58,7 +58,8 @@ func pay(charge func(ctx context.Context, order int64) error) http.HandlerFunc {
 
 func cancel(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "cancelled\n") }
 
-// charge stands for your work. Yours first checks whether the order is already paid: nobody else pays it meanwhile.
+// charge stands for your work. Yours first checks whether the order is already paid, or somebody has begun to, and notes that it begins: nobody
+// else pays it meanwhile.
 func charge(ctx context.Context, order int64) error {
 	if lease, _ := lockmw.FromContext(ctx); !lease.Valid() { // directly before the payment
 		return errNotPaid
@@ -97,7 +98,19 @@ func run() error {
 		return err
 	case <-ctx.Done():
 	}
-	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	stop() // a second signal ends the program at once
+	return errors.Join(shutDown(server, locks, 20*time.Second), client.Close())
+}
+
+// shutDown ends the server, and then the locks. Requests have limit to end by themselves.
+func shutDown(server *http.Server, locks *lockmw.Locker, limit time.Duration) error {
+	last, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	return errors.Join(server.Shutdown(last), locks.Close(last), client.Close()) // in this order
+	err := server.Shutdown(last) // waits for the requests that are at work
+	if err != nil {
+		err = errors.Join(err, server.Close()) // ends the contexts of those that are left
+	}
+	last, cancel = context.WithTimeout(context.Background(), limit/4)
+	defer cancel()
+	return errors.Join(err, locks.Close(last)) // waits until they have given their locks back, and then takes the locks of those that hang
 }
