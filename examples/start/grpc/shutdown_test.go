@@ -52,8 +52,8 @@ func hang(t *testing.T, leaves bool) {
 	go func() { ended <- shutDown(server, locks, 100*time.Millisecond) }()
 	select {
 	case err := <-ended:
-		if keys := locktest.Keys(t, locks); err != nil || len(keys) > 0 {
-			t.Errorf("err = %v; locked are %q, want none", err, keys)
+		if keys := locktest.Keys(t, locks); err == nil || len(keys) > 0 {
+			t.Errorf("err = %v, locked are %q; want an error, and none", err, keys)
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("it has not ended after 10 s")

@@ -4,9 +4,11 @@ package demotest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -179,6 +181,67 @@ func Clicks(t *testing.T, notPaid error, routes func(locks *lockmw.Locker, charg
 			}
 			if charges != tc.charges {
 				t.Errorf("charged %d times, want %d", charges, tc.charges)
+			}
+		})
+	}
+}
+
+// ShutDown ends a server while a payment is at work: one that looks at its context has its lock for as long as it needs to stop, and one that does not
+// keeps neither the program nor its lock.
+func ShutDown(
+	t *testing.T,
+	path, body string, // of the request
+	routes func(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) http.Handler,
+	shutDown func(server *http.Server, locks *lockmw.Locker, limit time.Duration) error,
+) {
+	t.Helper()
+	for name, hangs := range map[string]bool{"it stops": false, "it hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			locks := locktest.New(t)
+			began, goesOn, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			server := &http.Server{Handler: routes(locks, func(ctx context.Context, _ int64) error {
+				close(began)
+				if hangs {
+					<-goesOn
+					over <- nil
+					return nil
+				}
+				<-ctx.Done()
+				if len(locktest.Keys(t, locks)) == 0 {
+					over <- errors.New("its context has ended, and its lock is free")
+					return ctx.Err()
+				}
+				over <- nil
+				return ctx.Err()
+			})}
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			served := make(chan error, 1)
+			go func() { served <- server.Serve(listener) }()
+			answered := make(chan struct{})
+			go func() {
+				defer close(answered)
+				if answer, err := http.Post("http://"+listener.Addr().String()+path, "application/json", strings.NewReader(body)); err == nil {
+					_ = answer.Body.Close()
+				}
+			}()
+			<-began
+			if err := shutDown(server, locks, 200*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("err = %v, want that it took too long", err)
+			}
+			if keys := locktest.Keys(t, locks); len(keys) > 0 {
+				t.Errorf("locked are %q, want none", keys)
+			}
+			close(goesOn) // in the program, the end of the process ends it
+			if err := <-over; err != nil {
+				t.Error(err)
+			}
+			<-answered
+			http.DefaultClient.CloseIdleConnections()
+			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
 			}
 		})
 	}
