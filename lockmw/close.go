@@ -20,9 +20,10 @@ import (
 //
 // The error is nil when nothing is left in Redis but keys that stay taken for their MinHold,
 // also if ctx has ended meanwhile. Otherwise it says how many leases could not be released, and
-// how many calls that had given up, and leases that were lost a moment ago, may have left
-// something. Such locks end by their TTL, or by their MinHold if that is longer. What single
-// nodes of a quorum are left with is not counted.
+// how many calls that had given up may have left something. Such locks end by their TTL, or by
+// their MinHold if that is longer. Two things are not counted: what single nodes of a quorum
+// are left with, and the lock of a lease that was lost and not released yet. Redis may have
+// that for up to a TTL more, by a renewal whose answer did not come.
 //
 // When Close returns, no goroutine or connection of the Locker is left (go-redis may take a
 // second more to notice, where a server was down). Close returns within two or three

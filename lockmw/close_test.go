@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/await"
-	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/internal/test/testenv"
@@ -164,64 +163,6 @@ func TestCloseWaitsForTheWork(t *testing.T) {
 	})
 }
 
-// A renewal prolongs the lock in Redis, and its reply does not come. So the lease ends while Redis has its lock for longer, and its work may never
-// release it. The lock is there until the time that its holder was promised is over, and no longer.
-func TestALockThatARenewalHasProlongedUnheardEndsWithItsPromise(t *testing.T) {
-	const ttl = 3 * time.Second // renewed after a second
-	for name, p := range map[string]lockmw.Policy{
-		"no reply comes in time":   {TTL: ttl},
-		"MaxHold ends the lease":   {TTL: ttl, MaxHold: 1500 * time.Millisecond},
-		"the key is to stay taken": {TTL: ttl, MinHold: 500 * time.Millisecond},
-	} {
-		for _, closes := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, Close %v", name, closes), func(t *testing.T) {
-				inBubble(t, func(t *testing.T, s *redistest.Mini) {
-					client, proxy := proxied(t, s)
-					l, err := lockmw.New(client)
-					if err != nil {
-						t.Fatal(err)
-					}
-					earlier := mustAcquire(t, l, "another", lockmw.Policy{TTL: 300 * time.Millisecond})
-					time.Sleep(time.Second) // Redis knows the script of renewals now
-					mustRelease(t, earlier)
-					lease := mustAcquire(t, l, "k", p)
-					began := time.Now()
-					time.Sleep(850 * time.Millisecond)
-					proxy.BlackHole(faultproxy.ToClient)
-					<-lease.Context().Done()
-					proxy.Heal()
-					if s.TTL("lock:{k}") < ttl/3 { // without it, a tenth would be left
-						t.Fatal("no renewal has prolonged the lock")
-					}
-					closed := make(chan error, 1)
-					ctx, cancel := context.WithCancel(t.Context())
-					cancel()
-					if closes {
-						go func() { closed <- l.Close(ctx) }()
-					}
-					time.Sleep(time.Until(began.Add(ttl - 50*time.Millisecond)))
-					if !s.Exists("lock:{k}") && (p.MaxHold == 0 || !closes) { // after MaxHold there is a lease that Close releases
-						t.Error("the lock was free before its holder's time was over")
-					}
-					if closes {
-						if err := <-closed; err != nil {
-							t.Errorf("Close: %v", err)
-						}
-					} else {
-						time.Sleep(100 * time.Millisecond)
-					}
-					if s.Exists("lock:{k}") {
-						t.Error("Redis has the lock still")
-					}
-					if err := l.Close(ctx); err != nil {
-						t.Errorf("Close: %v", err)
-					}
-				})
-			})
-		}
-	}
-}
-
 // Data of somebody else, where the queue would be, keeps Redis from carrying out the release. Close says that the lock is left.
 func TestCloseTellsOfALockThatRedisRefusesToGiveBack(t *testing.T) {
 	s := redistest.Embedded(t)
@@ -239,70 +180,4 @@ func TestCloseTellsOfALockThatRedisRefusesToGiveBack(t *testing.T) {
 	if err := l.Close(t.Context()); !errors.Is(err, lockmw.ErrUnavailable) || !s.Exists("lock:{k}") {
 		t.Errorf("Close: %v, want ErrUnavailable: the lock is left (%v)", err, s.Exists("lock:{k}"))
 	}
-}
-
-// Work whose lease is over is given time to stop, and Close does not cut that short: it waits for the end of that time while its own lasts, and tells of
-// what is left. Nobody is told that the work was done.
-func TestCloseLeavesALostLockToWorkThatMayStop(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		const ttl = time.Minute // its last tenth is given to the work
-		client, proxy := proxied(t, s)
-		l, err := lockmw.New(client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lease := mustAcquire(t, l, "k", lockmw.Policy{TTL: ttl})
-		began := time.Now()
-		proxy.BlackHole(faultproxy.Both)
-		<-lease.Context().Done()
-		proxy.Heal()
-		other := testenv.Open(t, s.Client(t))
-		if err := l.Close(t.Context()); !errors.Is(err, lockmw.ErrUnavailable) {
-			t.Errorf("Close: %v, want ErrUnavailable: the lock is left", err)
-		}
-		_, _, err = other.Acquire(t.Context(), "k", lockmw.Policy{})
-		if refusal, _ := lockmw.RefusalOf(err); refusal.Code != "LOCK_BUSY" {
-			t.Errorf("while the work may stop: %v (%s), want LOCK_BUSY", err, refusal.Code)
-		}
-		time.Sleep(time.Until(began.Add(ttl)))
-		mustRelease(t, mustAcquire(t, other, "k", lockmw.Policy{}))
-	})
-}
-
-// Nested work has the key stay taken for longer. Redis has heard of that by a renewal whose answer did not come: it does so behind the loss, and behind
-// Close, for which that is nothing to tell.
-func TestCloseLeavesALostKeyToItsMinHold(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		const minHold = 20 * time.Second
-		client, proxy := proxied(t, s)
-		l, err := lockmw.New(client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		earlier := mustAcquire(t, l, "another", lockmw.Policy{TTL: 300 * time.Millisecond})
-		time.Sleep(time.Second) // Redis knows the script of renewals now
-		mustRelease(t, earlier)
-		lease := mustAcquire(t, l, "k", lockmw.Policy{TTL: 3 * time.Second})
-		began := time.Now()
-		_, nested, err := l.Acquire(lease.Context(), "k", lockmw.Policy{Reentrant: true, MinHold: minHold})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = nested.Release(t.Context()) }()
-		proxy.BlackHole(faultproxy.ToClient)
-		<-lease.Context().Done()
-		proxy.Heal()
-		time.Sleep(3 * time.Second) // Redis answers again
-		if err := l.Close(t.Context()); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-		time.Sleep(time.Until(began.Add(minHold - 100*time.Millisecond)))
-		if !s.Exists("lock:{k}") {
-			t.Error("the key did not stay taken for its MinHold")
-		}
-		time.Sleep(200 * time.Millisecond)
-		if s.Exists("lock:{k}") {
-			t.Error("the key stays taken for longer than its MinHold")
-		}
-	})
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/renew"
 	"github.com/lockmw/kit/internal/report"
@@ -38,14 +37,6 @@ func (f *faraway) Renew(ctx context.Context, batch []store.Renewal) {
 	select {
 	case <-time.After(wait):
 	case <-ctx.Done():
-	}
-}
-
-// Remove gets only what a lost lease may have left at the server that hangs.
-func (f *faraway) Remove(ctx context.Context, batch []store.Removal) {
-	<-ctx.Done()
-	for i := range batch {
-		batch[i].Err = timedOut
 	}
 }
 
@@ -95,7 +86,7 @@ func TestLeasesOfAServerThatHangsDoNotHoldUpOthers(t *testing.T) {
 			waiters:   waitqueue.NewSet(1, 1, false, nil),
 		}
 		watched, known := outage.Watch(&faraway{after: time.Millisecond}, func(outage.Return) {})
-		l.outage, l.watchdog, l.janitor = known, renew.New(watched), janitor.New(watched, l.log)
+		l.outage, l.watchdog = known, renew.New(watched)
 		const n, ttl = 10_000, 30 * time.Second
 		lostThere := holdMany(l, n/2, "x", ttl)
 		lost := holdMany(l, n, "a", ttl)
@@ -105,9 +96,6 @@ func TestLeasesOfAServerThatHangsDoNotHoldUpOthers(t *testing.T) {
 		}
 		if got := lostThere(); got != n/2 {
 			t.Errorf("%d of %d leases of the server that hangs are lost", got, n/2)
-		}
-		if left := l.janitor.Stop(t.Context()); left != n/2 {
-			t.Errorf("the janitor had %d leases to remove, want %d", left, n/2)
 		}
 		l.watchdog.Stop()
 		_ = watched.Close()

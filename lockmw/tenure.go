@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/renew"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
@@ -38,10 +37,9 @@ type tenure struct {
 
 	mu     sync.Mutex // guards what follows
 	state  tenureState
-	holder *Lease         // the lease that has the lock; nil while the lock passes from one to the next
-	trust                 // for how long the tenure can be relied on
-	stays  []stay         // how long leases want the key to stay taken, if it is given back sooner
-	later  *janitor.Later // what the janitor is to do if nobody releases a lease that is over; nil: nothing yet
+	holder *Lease // the lease that has the lock; nil while the lock passes from one to the next
+	trust         // for how long the tenure can be relied on
+	stays  []stay // how long leases want the key to stay taken, if it is given back sooner
 }
 
 // trust is for how long a tenure can be relied on.
@@ -206,31 +204,9 @@ func (t *tenure) over() {
 // whose answer did not, or at the minority of a quorum's nodes.
 func (t *tenure) cleanUp() {
 	t.mu.Lock()
-	till, ref, certain, later := t.stayTill(), t.ref, t.state != tenureExpired && !t.mayReturn, t.later
+	till, ref, certain := t.stayTill(), t.ref, t.state != tenureExpired && !t.mayReturn
 	t.mu.Unlock()
-	if later != nil {
-		t.locker.janitor.Hurry(*later, till, certain)
-		return
-	}
 	t.locker.janitor.AddAt(till, ref, certain)
-}
-
-// cleanUpLater is cleanUp for a tenure whose lease may never be released, as when its work hangs. A renewal whose answer did not come may have
-// prolonged the lock in the store. The janitor takes it from there when the time of the last promise is over, and least has passed: so much work is
-// given to stop. A step of the wall clock may end a lease, and not the time of its lock.
-func (t *tenure) cleanUpLater(least time.Duration) {
-	t.mu.Lock()
-	at := time.Now()
-	till, stay := at.Add(max(t.promise.ttl-time.Duration(instantOf(at).mono-t.promise.since.mono), least)), t.stayTill()
-	stays := stay.After(till)
-	if stays {
-		till = stay
-	}
-	t.mu.Unlock()
-	later := t.locker.janitor.AddLater(till, t.ref, !stays)
-	t.mu.Lock()
-	t.later = &later
-	t.mu.Unlock()
 }
 
 // end moves the tenure to s, on its way from held to unrenewed, lost, expired or over. Once it is
@@ -262,7 +238,7 @@ func (t *tenure) lose(s tenureState, cause error) *Lease {
 }
 
 // expire is called by the expiry timer: when the trust in a tenure that is held ends, or when
-// the TTL of one that is not renewed has passed. The store has forgotten that then, unless a renewal was under way when MaxHold was over.
+// the TTL of one that is not renewed has passed, and the store has forgotten it.
 func (t *tenure) expire() {
 	if t.holdsAt(now(), true) {
 		return
@@ -271,7 +247,6 @@ func (t *tenure) expire() {
 	gone, lease := t.state == tenureUnrenewed, t.holder
 	t.mu.Unlock()
 	if gone {
-		t.cleanUpLater(0)
 		t.locker.forgetTenure(t)
 		if lease != nil {
 			t.locker.forget(lease)
@@ -296,7 +271,6 @@ func (t *tenure) holdsAt(at instant, rearm bool) bool {
 	}
 	lease := t.lose(tenureExpired, ErrLost)
 	t.mu.Unlock()
-	t.cleanUpLater(guard(t.ttl))
 	if lease != nil {
 		lease.reportLost(errExpired)
 	}

@@ -14,19 +14,10 @@ var _ heap.Interface = (*agenda)(nil)
 
 func (a agenda) Len() int           { return len(a) }
 func (a agenda) Less(i, j int) bool { return a[i].due.Before(a[j].due) }
-
-// Swap implements heap.Interface.
-func (a agenda) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].index, a[j].index = i, j
-}
+func (a agenda) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
 
 // Push implements heap.Interface.
-func (a *agenda) Push(x any) {
-	it := x.(*leftover)
-	it.index = len(*a)
-	*a = append(*a, it)
-}
+func (a *agenda) Push(x any) { *a = append(*a, x.(*leftover)) }
 
 // Pop implements heap.Interface.
 func (a *agenda) Pop() any {
@@ -35,7 +26,6 @@ func (a *agenda) Pop() any {
 	it := old[last]
 	old[last] = nil
 	*a = old[:last]
-	it.index = notWaiting
 	return it
 }
 
@@ -51,16 +41,7 @@ func (a *agenda) take(at time.Time, most int) (due []*leftover) {
 // remove removes the tokens that match from the agenda, and returns how many did.
 func (a *agenda) remove(matches func(*leftover) bool) (removed int) {
 	n := len(*a)
-	*a = slices.DeleteFunc(*a, func(it *leftover) bool {
-		gone := matches(it)
-		if gone {
-			it.index = notWaiting
-		}
-		return gone
-	})
-	for i, it := range *a {
-		it.index = i
-	}
+	*a = slices.DeleteFunc(*a, matches)
 	heap.Init(a)
 	return n - len(*a)
 }

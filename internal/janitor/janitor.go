@@ -88,11 +88,7 @@ type leftover struct {
 	from    time.Time // since when it is to be removed
 	tries   int       // how many were answered, since the last one that was not
 	due     time.Time
-	patient bool // it is not removed before it is due, by Stop neither
-	index   int  // in the agenda, or notWaiting
 }
-
-const notWaiting = -1
 
 // New returns a Janitor for s. It has no goroutine until there is work.
 func New(s store.Store, log *slog.Logger) *Janitor {
@@ -112,46 +108,9 @@ func (j *Janitor) AddAt(notBefore time.Time, ref store.Ref, certain bool) {
 	if notBefore.After(at) {
 		at = notBefore
 	}
-	j.put(&leftover{ref: ref, certain: certain, from: at, due: at, index: notWaiting})
-}
-
-func (j *Janitor) put(it *leftover) {
-	if !j.add(it) {
+	if !j.add(&leftover{ref: ref, certain: certain, from: at, due: at}) {
 		j.log.Warn("lockmw: too many abandoned attempts and unanswered releases to clean up; what some left ends by its TTL",
-			"most", mostWaiting, "key", it.ref.Key)
-	}
-}
-
-// Later is a token that is to be removed at a later time.
-type Later struct{ it *leftover }
-
-// AddLater has ref removed as AddAt does. With patient, somebody may rely until then on what the token has: Stop leaves it to them, and waits for that
-// moment if its context lasts for so long.
-func (j *Janitor) AddLater(notBefore time.Time, ref store.Ref, patient bool) Later {
-	l := Later{&leftover{ref: ref, from: notBefore, due: notBefore, patient: patient, index: notWaiting}}
-	j.put(l.it)
-	return l
-}
-
-// Hurry has what AddLater was told of removed as AddAt does.
-func (j *Janitor) Hurry(l Later, notBefore time.Time, certain bool) {
-	j.mu.Lock()
-	it, at := l.it, time.Now()
-	waits := it.index != notWaiting
-	if waits {
-		if notBefore.After(at) {
-			at = notBefore
-		}
-		it.patient, it.certain, it.from, it.due = false, certain, at, at
-		if j.ending {
-			it.due = time.Now() // see Stop
-		}
-		heap.Fix(&j.waiting, it.index)
-		j.dispatch()
-	}
-	j.mu.Unlock()
-	if !waits {
-		j.AddAt(notBefore, it.ref, certain)
+			"most", mostWaiting, "key", ref.Key)
 	}
 }
 
@@ -175,7 +134,7 @@ func (j *Janitor) add(it *leftover) bool {
 		j.full = true
 		return !first
 	}
-	if j.ending && !it.patient {
+	if j.ending {
 		it.due = time.Now() // see Stop
 	}
 	heap.Push(&j.waiting, it)
@@ -335,24 +294,22 @@ func (j *Janitor) note(batch []store.Removal, at time.Time) {
 
 // Stop waits until everything is removed or given up, or ctx ends. Then it waits for
 // the end of the janitor's goroutines, which takes a second more at most. It returns
-// how many tokens could not be removed: what they left ends by its TTL.
+// how many tokens could not be removed, or were turned away and may have left something:
+// that ends by its TTL.
 //
-// What AddAt was told to remove later is given back now, and its key stays taken for what is left of that time. Nobody
+// What is to be removed later (AddAt) is given back now, and its key stays taken for what is left of that time. Nobody
 // knows whether the store has heard of that time: if it has not, the key would stay taken for a TTL.
 func (j *Janitor) Stop(ctx context.Context) (left int) {
 	idle := make(chan struct{})
 	j.mu.Lock()
 	at := time.Now()
 	for _, it := range j.waiting {
-		if it.from.After(at) && !it.patient {
+		if it.from.After(at) {
 			it.due = at
 		}
 	}
 	heap.Init(&j.waiting)
 	j.ending, j.left, j.idle = true, 0, idle
-	if at.Before(j.turned.till) {
-		j.left = j.turned.tokens
-	}
 	j.dispatch()
 	j.mu.Unlock()
 	select {
@@ -366,5 +323,8 @@ func (j *Janitor) Stop(ctx context.Context) (left int) {
 	}
 	j.mu.Unlock()
 	j.batches.Wait()
+	if time.Now().Before(j.turned.till) {
+		j.left += j.turned.tokens
+	}
 	return len(j.waiting) + j.left
 }

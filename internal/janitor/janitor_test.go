@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -320,82 +319,6 @@ func TestStopTellsOfWhatWasTurnedAway(t *testing.T) {
 			stop(t, j, left)
 		})
 	}
-}
-
-// A token that somebody may rely on until a moment is not removed before, nor by Stop, which waits for that moment if it has the time. Hurry ends that.
-func TestWhatIsToBeRemovedLater(t *testing.T) {
-	for name, tc := range map[string]struct {
-		hurried, stopped time.Duration // when, since the beginning; 0: not hurried
-		patience         time.Duration // of Stop
-		removed          time.Duration // when; 0: never
-	}{
-		"when the moment comes":             {stopped: 5 * time.Second, removed: 3 * time.Second},
-		"Stop waits":                        {stopped: 2 * time.Second, patience: 10 * time.Second, removed: 3 * time.Second},
-		"Stop has no time":                  {stopped: 2 * time.Second, patience: 500 * time.Millisecond},
-		"somebody gives it back":            {hurried: time.Second, stopped: 5 * time.Second, removed: time.Second},
-		"somebody gives it back, then Stop": {hurried: time.Second, stopped: time.Second, patience: 10 * time.Second, removed: time.Second},
-		"somebody gives it back afterwards": {hurried: 4500 * time.Millisecond, stopped: 5 * time.Second, removed: 3 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newRemote()
-				j := janitor.New(s, silence())
-				began := time.Now()
-				later := j.AddLater(began.Add(3*time.Second), store.Ref{Key: "k", Token: "t", TTL: time.Minute}, true)
-				if tc.hurried > 0 {
-					time.Sleep(tc.hurried)
-					j.Hurry(later, time.Time{}, true)
-				}
-				time.Sleep(time.Until(began.Add(tc.stopped)))
-				ctx, cancel := context.WithTimeout(t.Context(), tc.patience)
-				defer cancel()
-				left := j.Stop(ctx)
-				times := s.removed["t"]
-				switch {
-				case tc.removed == 0:
-					if len(times) > 0 || left != 1 {
-						t.Errorf("removed at %v, Stop = %d; want none removed, and one left", times, left)
-					}
-				case len(times) == 0 || times[0].Sub(began).Truncate(time.Second) != tc.removed || left != 0:
-					t.Errorf("removed at %v since %v, Stop = %d; want after %v, and none left", times, began, left, tc.removed)
-				}
-			})
-		})
-	}
-}
-
-// Those that are given back sooner are found among all that wait.
-func TestSomeOfManyAreHurried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newRemote()
-		j := janitor.New(s, silence())
-		began := time.Now()
-		const tokens, step = 300, 100 * time.Millisecond
-		due := rand.Perm(tokens) // in steps, from 10 s on
-		later := make([]janitor.Later, tokens)
-		for i := range later {
-			later[i] = j.AddLater(began.Add(10*time.Second+time.Duration(due[i])*step), store.Ref{Key: "k", Token: strconv.Itoa(i), TTL: time.Minute}, i%2 == 0)
-		}
-		for _, i := range rand.Perm(tokens)[:tokens/2] {
-			j.Hurry(later[i], time.Time{}, true)
-			due[i] = -1
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		for i, at := range due {
-			want := 10*time.Second + time.Duration(at)*step
-			if at < 0 {
-				want = 0
-			}
-			if times := s.removed[strconv.Itoa(i)]; len(times) == 0 || times[0].Sub(began)-want > step {
-				t.Fatalf("token %d was removed at %v since %v, want after %v", i, times, began, want)
-			}
-		}
-		for _, l := range later { // there is nothing left of them
-			j.Hurry(l, time.Time{}, true)
-		}
-		stop(t, j, 0)
-	})
 }
 
 // A node of a quorum may be away for hours while locks are taken at the others: each
