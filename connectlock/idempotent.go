@@ -35,9 +35,9 @@ type IdempotentRules = rpcdoor.IdempotentRules
 type IdempotentRule = rpcdoor.IdempotentRule
 
 // Idempotent returns an interceptor that answers a unary call once for all who send it: normally, a double click pays
-// once, and both clicks get the reply. In handlers it does what grpclock.Idempotent does, with the same codes. It also gives the
-// answers that grpclock.Idempotent has kept for the same procedure, in whatever protocol a call comes. In clients and
-// for streams it does nothing.
+// once, and both clicks get the reply. In handlers it does what grpclock.Idempotent does, with the same codes. It also
+// gives the answers that grpclock.Idempotent has kept for the same procedure, in whatever protocol a call comes. In
+// clients and for streams it does nothing.
 //
 //	connectlock.Idempotent(locks, connectlock.IdempotentRules{"/shop.v1.Orders/Pay": {
 //		Key:    keyfunc.MustParse("{value.user}:{body.request_id}"), // AIP-155; or {header.idempotency-key|idempotency}

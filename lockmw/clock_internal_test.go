@@ -96,12 +96,12 @@ func TestAStepOfTheWallClockDoesNotFreeTheLock(t *testing.T) {
 	}
 }
 
-// The time that a release has may be over before it begins, where the machine stands still: the janitor sees to it then.
-func TestAReleaseWhoseTimeIsOverIsTriedInTheBackground(t *testing.T) {
+// The time that a release has may be over before it begins, where the machine stands still. It is tried all the same: only Close leaves locks to their TTL.
+func TestAReleaseWhoseTimeIsOverIsTriedAllTheSame(t *testing.T) {
 	lease := leaseFor(t, Policy{TTL: time.Minute})
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := lease.releaseWithin(over); err != nil && !errors.Is(err, ErrUnavailable) {
+	if err := lease.releaseWithin(over); err != nil && !errors.Is(err, ErrUnavailable) { // on a slow machine Redis's reply comes too late
 		t.Error(err)
 	}
 	await.Within(t, 20*time.Second, "the lock is free", func() bool {

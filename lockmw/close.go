@@ -14,9 +14,10 @@ import (
 // Close ends the Locker. From now on Acquire returns ErrClosed, also to calls that wait.
 // Leases that are held are renewed until they are released, or until ctx ends. Then Close
 // releases them: their contexts end with the cause ErrReleased, and their work gets ErrLost
-// from Release. So stop the server first, then call Close: with one ctx for both, if stopping
-// the server ends with it (GracefulStop of gRPC does not). Close does not wait for the work of
-// leases that were lost. After five seconds the log says once what is still held.
+// from Release, or nil where it had no lock (FailOpen, off). So stop the server first, then
+// call Close: with one ctx for both, if stopping the server ends with it (GracefulStop of gRPC
+// does not). Close does not wait for the work of leases that were lost. After five seconds the
+// log says once what is still held.
 //
 // The error is nil when nothing is left in Redis but keys that stay taken for their MinHold,
 // also if ctx has ended meanwhile. Otherwise it says how many leases could not be released, and
@@ -152,6 +153,7 @@ func (t *tenure) abandon(ctx context.Context, l *Lease) error {
 	t.trusted() // a lease that is over was lost
 	t.locker.watchdog.RemoveNoWait(&t.renewal)
 	if !l.finish() {
+		t.cleanUp() // which counts what it may have left
 		return ErrLost
 	}
 	t.over()

@@ -71,7 +71,7 @@ func serve(ctx context.Context, listener net.Listener) error {
 	select {
 	case err = <-served:
 	case <-ctx.Done():
-		stop(server)
+		err = stop(server)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), toEnd)
 	defer cancel()
@@ -81,8 +81,8 @@ func serve(ctx context.Context, listener net.Listener) error {
 // toEnd is how long calls have to end when the server does.
 const toEnd = 10 * time.Second
 
-// stop ends the server, also if a call hangs.
-func stop(server *grpc.Server) {
+// stop ends the server, also if a call hangs. The error says that one did.
+func stop(server *grpc.Server) error {
 	ended := make(chan struct{})
 	go func() {
 		server.GracefulStop() // waits for every call, also for one that hangs
@@ -90,8 +90,10 @@ func stop(server *grpc.Server) {
 	}()
 	select {
 	case <-ended:
+		return nil
 	case <-time.After(toEnd):
 		go server.Stop() // ends the contexts of the calls that are left. It may wait for their methods, too, so nothing here waits for it
+		return errors.New("some calls did not end in time")
 	}
 }
 

@@ -103,11 +103,11 @@ func run() error {
 	case <-ctx.Done():
 	}
 	stop() // a second signal ends the program at once
-	return errors.Join(shutDown(server, locks, 20*time.Second), client.Close())
+	return errors.Join(shutDown(server, locks, 20*time.Second, 5*time.Second), client.Close())
 }
 
-// shutDown ends the server, and then the locks. Calls have limit to end by themselves.
-func shutDown(server *grpc.Server, locks *lockmw.Locker, limit time.Duration) error {
+// shutDown ends the server, and then the locks. Calls have inTime to end by themselves, and after to stop when their contexts have ended.
+func shutDown(server *grpc.Server, locks *lockmw.Locker, inTime, after time.Duration) error {
 	ended := make(chan struct{})
 	go func() {
 		server.GracefulStop() // waits for every call, also for one that hangs
@@ -116,11 +116,11 @@ func shutDown(server *grpc.Server, locks *lockmw.Locker, limit time.Duration) er
 	var err error
 	select {
 	case <-ended:
-	case <-time.After(limit):
+	case <-time.After(inTime):
 		err = errors.New("some calls did not end in time")
 		go server.Stop() // ends the contexts of the calls that are left. It may wait for their methods, too, so nothing here waits for it
 	}
-	last, cancel := context.WithTimeout(context.Background(), limit/4)
+	last, cancel := context.WithTimeout(context.Background(), after)
 	defer cancel()
 	return errors.Join(err, locks.Close(last)) // waits for the calls that end now, and then takes the locks from those that hang
 }

@@ -49,7 +49,7 @@ func hang(t *testing.T, leaves bool) {
 	}
 
 	ended := make(chan error, 1)
-	go func() { ended <- shutDown(server, locks, 100*time.Millisecond) }()
+	go func() { ended <- shutDown(server, locks, 100*time.Millisecond, 100*time.Millisecond) }()
 	select {
 	case err := <-ended:
 		if keys := locktest.Keys(t, locks); err == nil || len(keys) > 0 {

@@ -99,18 +99,18 @@ func run() error {
 	case <-ctx.Done():
 	}
 	stop() // a second signal ends the program at once
-	return errors.Join(shutDown(server, locks, 20*time.Second), client.Close())
+	return errors.Join(shutDown(server, locks, 20*time.Second, 5*time.Second), client.Close())
 }
 
-// shutDown ends the server, and then the locks. Requests have limit to end by themselves.
-func shutDown(server *http.Server, locks *lockmw.Locker, limit time.Duration) error {
-	last, cancel := context.WithTimeout(context.Background(), limit)
+// shutDown ends the server, and then the locks. Requests have inTime to end by themselves, and after to stop when their contexts have ended.
+func shutDown(server *http.Server, locks *lockmw.Locker, inTime, after time.Duration) error {
+	last, cancel := context.WithTimeout(context.Background(), inTime)
 	defer cancel()
 	err := server.Shutdown(last) // waits for the requests that are at work
 	if err != nil {
 		err = errors.Join(err, server.Close()) // ends the contexts of those that are left
 	}
-	last, cancel = context.WithTimeout(context.Background(), limit/4)
+	last, cancel = context.WithTimeout(context.Background(), after)
 	defer cancel()
 	return errors.Join(err, locks.Close(last)) // waits until they have given their locks back, and then takes the locks of those that hang
 }

@@ -145,15 +145,18 @@ func Clicks(t *testing.T, notPaid error, routes func(locks *lockmw.Locker, charg
 	const paid, unknown = "paid\n", "IDEMPOTENCY_UNCERTAIN"
 	for name, tc := range map[string]struct {
 		charged  error // the first time
+		lost     bool  // so is the order's lock, before
 		first    int   // the statuses
 		second   int
 		body     string // of the second answer
 		replayed string
 		charges  int
 	}{
-		"paid":         {nil, http.StatusOK, http.StatusOK, paid, "true", 1},
-		"not paid":     {notPaid, http.StatusBadGateway, http.StatusOK, paid, "", 2},
-		"nobody knows": {context.DeadlineExceeded, http.StatusBadGateway, http.StatusConflict, unknown, "", 1},
+		"paid":               {nil, false, http.StatusOK, http.StatusOK, paid, "true", 1},
+		"not paid":           {notPaid, false, http.StatusBadGateway, http.StatusOK, paid, "", 2},
+		"nobody knows":       {context.DeadlineExceeded, false, http.StatusBadGateway, http.StatusConflict, unknown, "", 1},
+		"lost, not paid":     {notPaid, true, http.StatusBadGateway, http.StatusOK, paid, "", 2},
+		"lost, nobody knows": {context.Canceled, true, http.StatusInternalServerError, http.StatusConflict, unknown, "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			locks, charges := locktest.New(t, lockmw.WithLogger(slog.New(slog.DiscardHandler))), 0
@@ -163,6 +166,9 @@ func Clicks(t *testing.T, notPaid error, routes func(locks *lockmw.Locker, charg
 				}
 				if charges > 1 {
 					return nil
+				}
+				if tc.lost {
+					locktest.Lose(t, locks, "order:42")
 				}
 				return tc.charged
 			})
@@ -192,26 +198,26 @@ func ShutDown(
 	t *testing.T,
 	path, body string, // of the request
 	routes func(locks *lockmw.Locker, charge func(ctx context.Context, order int64) error) http.Handler,
-	shutDown func(server *http.Server, locks *lockmw.Locker, limit time.Duration) error,
+	shutDown func(server *http.Server, locks *lockmw.Locker, inTime, after time.Duration) error,
 ) {
 	t.Helper()
-	for name, hangs := range map[string]bool{"it stops": false, "it hangs": true} {
+	for name, after := range map[string]time.Duration{"it stops": limit, "it hangs": 100 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			locks := locktest.New(t)
 			began, goesOn, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			server := &http.Server{Handler: routes(locks, func(ctx context.Context, _ int64) error {
 				close(began)
-				if hangs {
+				if name == "it hangs" {
 					<-goesOn
 					over <- nil
 					return nil
 				}
 				<-ctx.Done()
+				var wrong error
 				if len(locktest.Keys(t, locks)) == 0 {
-					over <- errors.New("its context has ended, and its lock is free")
-					return ctx.Err()
+					wrong = errors.New("its context has ended, and its lock is free")
 				}
-				over <- nil
+				over <- wrong
 				return ctx.Err()
 			})}
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -228,7 +234,7 @@ func ShutDown(
 				}
 			}()
 			<-began
-			if err := shutDown(server, locks, 200*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+			if err := shutDown(server, locks, 200*time.Millisecond, after); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("err = %v, want that it took too long", err)
 			}
 			if keys := locktest.Keys(t, locks); len(keys) > 0 {
