@@ -222,15 +222,15 @@ func TestInspectTellsACoolDown(t *testing.T) {
 }
 
 // onAllNodes has locks taken until all nodes know of one, and returns its key: two of three are a majority, if the third is slow. A node knows of it if
-// its key has more than a time to live.
-func onAllNodes(t *testing.T, ns nodes, more time.Duration, take func(key string)) (key string) {
+// it has the Redis key of the lock with the end that is given.
+func onAllNodes(t *testing.T, ns nodes, end string, take func(key string)) (key string) {
 	t.Helper()
 	tries := 0
 	await.Until(t, "all nodes know of the lock", func() bool {
 		tries++
 		key = fmt.Sprint("k", tries)
 		take(key)
-		return !slices.ContainsFunc(ns, func(n *redistest.Server) bool { return n.Client(t).PTTL(t.Context(), "lock:{"+key+"}").Val() <= more })
+		return !slices.ContainsFunc(ns, func(n *redistest.Server) bool { return n.Client(t).Exists(t.Context(), "lock:{"+key+"}"+end).Val() == 0 })
 	})
 	return key
 }
@@ -240,7 +240,7 @@ func TestAMajorityTellsOfACoolDown(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 3)
 	l, other := ns.locker(t), ns.locker(t)
-	key := onAllNodes(t, ns, 30*time.Second, func(key string) { done(t, l, key, lockmw.Policy{}) }) // which only a release lets it have, after a lock of 30 s
+	key := onAllNodes(t, ns, ":holders", func(key string) { done(t, l, key, lockmw.Policy{}) }) // a mutex has it from its release on
 	ns[0].Kill()
 	for _, p := range []lockmw.Policy{{}, {Wait: 50 * time.Millisecond}} {
 		_, _, err := other.Acquire(context.Background(), key, p)

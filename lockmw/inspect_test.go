@@ -241,7 +241,7 @@ func TestQuorumIsInspectedAndForced(t *testing.T) {
 	ns := newNodes(t, 3)
 	a, b := ns.locker(t), ns.locker(t)
 	var old *lockmw.Lease
-	key := onAllNodes(t, ns, 0, func(key string) {
+	key := onAllNodes(t, ns, "", func(key string) {
 		old = mustAcquire(t, a, key, lockmw.Policy{TTL: 10 * time.Second}) // its nodes have a second to answer
 	})
 	ns[1].Kill()

@@ -133,6 +133,7 @@ func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
 	key := redistest.Prefix(t)
 	leases := make([]*lockmw.Lease, 10_000)
 	const workers = 50
+	began := time.Now()
 	var acquired sync.WaitGroup
 	for first := range workers {
 		acquired.Go(func() {
@@ -150,13 +151,14 @@ func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
 	if t.Failed() {
 		t.FailNow()
 	}
+	most := 3*time.Second + time.Since(began)/2 // a slow machine is slow in both: it takes a tenth to a sixth of this to end all contexts
 	proxy.BlackHole(faultproxy.Both)
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
-	began := time.Now()
+	began = time.Now()
 	err := l.Close(ctx)
-	if took := time.Since(began); took > 5*time.Second { // 2.6 s; it was 5.7 s while each release was tried, and would be for ever without the end of the context
-		t.Errorf("Close took %v", took)
+	if took := time.Since(began); took > most { // 2.8 s of 4 s; it was 5.7 s while each release was tried, and would be for ever without the end of the context
+		t.Errorf("Close took %v, want %v at most", took, most)
 	}
 	if !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Errorf("err = %v", err)
