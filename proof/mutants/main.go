@@ -52,6 +52,7 @@ func run(only, out string, sim bool) error {
 
 	h := hunt{root: root, dir: dir, sound: make(map[string]bool), programs: make(map[string]string)}
 	var results []record.Mutant
+	var found finds
 	var failed error
 	for i, m := range slices.Concat(mutants, native, tenures, tickets, answers) {
 		if !strings.Contains(m.name, only) {
@@ -59,9 +60,12 @@ func run(only, out string, sim bool) error {
 		}
 		in := filepath.Join(dir, fmt.Sprint(i))
 		if sim {
-			if err := simulate(root, in, m); err != nil {
+			f, err := simulate(root, in, m)
+			if err != nil {
 				return err
 			}
+			fmt.Println(f)
+			found = append(found, f)
 			continue
 		}
 		r, err := h.of(m, in)
@@ -73,6 +77,9 @@ func run(only, out string, sim bool) error {
 			failed = errors.Join(failed, fmt.Errorf("%q was not noticed within %v", r.Name, limit))
 		}
 		results = append(results, r)
+	}
+	if sim {
+		fmt.Println(found)
 	}
 	if out != "" {
 		text, err := json.MarshalIndent(results, "", "  ")

@@ -64,7 +64,7 @@ func TestSimulate(t *testing.T) {
 	if step := number(t, "SIM_STEP", 0); step > 0 { // one of several processes
 		tell := json.NewEncoder(os.Stdout)
 		began := time.Now()
-		for seed := from; time.Since(began) < long; seed += step {
+		for seed := from; seed == from || time.Since(began) < long; seed += step {
 			if err := tell.Encode(seen{Seed: seed, Begins: true}); err != nil {
 				t.Fatal(err)
 			}
