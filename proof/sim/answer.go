@@ -23,6 +23,7 @@ type made struct {
 type making struct {
 	of     *record // whose work has made it
 	answer made
+	void   bool      // as it was made somebody else had the lock, or nobody: Redis must not take it
 	given  time.Time // when that call returned with it; zero: it has not, or Redis may have the answer later
 }
 
@@ -64,10 +65,11 @@ func (w *world) fly(at int, wish Wish, r *rand.Rand) {
 
 // makes notes an answer, before anybody can have it, and gives it its number.
 func (j *judge) makes(r *record, m made) made {
+	void := r.token != "" && j.world.server.holder(r.wish.Keys[0]) != r.token
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	m.Work = int64(len(j.made)) + 1
-	j.made = append(j.made, &making{of: r, answer: m})
+	j.made = append(j.made, &making{of: r, answer: m, void: void})
 	return m
 }
 
@@ -117,6 +119,8 @@ func (j *judge) hasAnswer(r *record, answer made, shared bool) {
 		j.addLockedf("process %d, %v: nobody has made the answer %+v", r.process, r.wish.Keys, answer)
 	case !shared && one.of != r:
 		j.addLockedf("process %d, %v: process %d has made the answer that it calls its own: %+v", r.process, r.wish.Keys, one.of.process, answer)
+	case one.void && one.of.process != r.process:
+		j.addLockedf("process %d, %v: it has the answer of process %d, whose lock had gone before it was made", r.process, r.wish.Keys, one.of.process)
 	case one.of.wish.Keys[0] != r.wish.Keys[0]:
 		j.addLockedf("process %d, %v: it has the answer to %v", r.process, r.wish.Keys, one.of.wish.Keys)
 	case one.of.wish.Print != r.wish.Print:
@@ -185,4 +189,19 @@ func (p *Plan) fly(r *rand.Rand, name int) {
 	w := Wish{Kind: mutex, Keys: []string{"a0"}, Work: 50 * time.Millisecond, Policy: lockmw.Policy{Wait: 3 * time.Second}}
 	at := &p.Processes[r.IntN(len(p.Processes))]
 	at.Callers = append(at.Callers, Caller{Name: name + 10, Pause: between(r, 0, time.Second), Wishes: []Wish{w}})
+}
+
+// takeFromFlights adds faults to every second plan with such calls: their locks are taken from them, so that others do the same work beside it.
+func (p *Plan) takeFromFlights(r *rand.Rand) {
+	flies := func(of Process) bool {
+		return slices.ContainsFunc(of.Callers, func(c Caller) bool { return c.Wishes[0].Kind == flight })
+	}
+	if r.IntN(2) == 0 || !slices.ContainsFunc(p.Processes, flies) {
+		return
+	}
+	for range 1 + r.IntN(6) {
+		f := Fault{Key: []string{"a0", "a1", "a1"}[r.IntN(3)], Kind: []FaultKind{Deleted, Forced}[r.IntN(2)], At: between(r, 0, lasts)}
+		f.Process = r.IntN(len(p.Processes))
+		p.Faults = append(p.Faults, f)
+	}
 }

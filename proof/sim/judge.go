@@ -32,6 +32,8 @@ type judge struct {
 	wants  map[string]*wanted   // by key: the calls that may take its lock
 	has    map[string]*record   // by token: the call that had its lock last
 	jobs   map[string][]*job    // by key: what was queued under its lock, with a ticket
+	lines  map[string][]*record // by key: the calls that stand in a line for it
+	left   map[place]time.Time  // when the last of a process has left it without the lock, or to share it
 }
 
 // A wanted is what is known of the calls that may take a lock.
@@ -73,6 +75,7 @@ func newJudge(w *world) *judge {
 		world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time),
 		moved: make(map[string]time.Time), serves: make(map[int]bool), once: make(map[string]*noting), forced: make(map[string]bool), asks: make(map[string]int),
 		wants: make(map[string]*wanted), has: make(map[string]*record), jobs: make(map[string][]*job),
+		lines: make(map[string][]*record), left: make(map[place]time.Time),
 	}
 }
 
@@ -104,6 +107,7 @@ func (j *judge) begin(at int, wish Wish) *record {
 	if !slices.ContainsFunc(r.may, effect.locks) {
 		return r
 	}
+	j.linesUp(r)
 	for _, key := range wish.Keys {
 		of := j.wants[key]
 		if of == nil {
@@ -126,6 +130,7 @@ func (j *judge) leaves(r *record) {
 	if r.nth == 0 {
 		return
 	}
+	j.goesOut(r)
 	r.nth = 0
 	for _, key := range r.wish.Keys {
 		of := j.wants[key]
@@ -244,10 +249,12 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 		return
 	}
 	tokens := j.tokens(r, opened)
+	defer j.outlasted(r)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.serves[r.process] = j.serves[r.process] || !opened
 	r.lease, r.had, r.until = lease, time.Now(), lease.ValidUntil()
+	j.goesOut(r)
 	if least, most := r.trusted(took); !opened && (r.until.Before(r.had.Add(least)) || r.until.After(r.had.Add(most))) {
 		j.addLockedf("process %d, %s %v: it is trusted for %v, want %v to %v by the policies of that moment", r.process, r.wish.Kind, r.wish.Keys, r.until.Sub(r.had), least, most)
 	}
@@ -255,6 +262,7 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 		fence := lease.FenceOf(key)
 		if j.holds(r, key) {
 			j.besideLocked(r, key)
+			j.overtakes(r, key)
 			if alone(r) && fence <= j.fences[key] && j.keptFor(r, key, wellAfter+ahead) {
 				j.addLockedf("the fence of %s fell from %d to %d", key, j.fences[key], fence)
 			}
@@ -311,6 +319,19 @@ func (j *judge) besideLocked(r *record, key string) {
 	}
 }
 
+// outlasted judges that Redis has a call's locks for as long as the call relies on them.
+func (j *judge) outlasted(r *record) {
+	until := r.lease.ValidUntil()
+	for _, key := range r.wish.Keys {
+		ends := time.Now().Add(j.world.server.left(key) + time.Millisecond) // of which Redis tells whole ones
+		j.mu.Lock()
+		if until.After(ends) && j.holds(r, key) {
+			j.addLockedf("process %d, %s %v: it relies on %s for %v longer than Redis has it", r.process, r.wish.Kind, r.wish.Keys, key, until.Sub(ends))
+		}
+		j.mu.Unlock()
+	}
+}
+
 // alone reports whether a call wants its keys for itself.
 func alone(r *record) bool { return r.wish.Policy.Mode != lockmw.Shared && r.wish.Policy.Permits == 0 }
 
@@ -323,6 +344,9 @@ func (j *judge) holds(r *record, key string) bool {
 // worked judges a lease at the end of its work. From now on its caller does not rely on it.
 func (j *judge) worked(r *record) {
 	over := r.lease.Context().Err() != nil
+	if !r.free {
+		j.outlasted(r)
+	}
 	j.mu.Lock()
 	j.active = slices.DeleteFunc(j.active, func(other *record) bool { return other == r })
 	if until := r.lease.ValidUntil(); !until.IsZero() {

@@ -15,9 +15,10 @@ type Plan struct {
 	Seed      uint64
 	Processes []Process
 	Faults    []Fault
-	Turns     int      // of each caller
-	Operator  bool     // somebody says of work that is uncertain that it is to be done again, and releases locks by force in the middle of such work
-	Changes   []Change // of settings, one after the other; nil: there are no settings
+	Turns     int           // of each caller
+	Gaps      time.Duration // before some commands Redis does something else for up to so long; 0: what comes in one write is carried out at once
+	Operator  bool          // somebody says of work that is uncertain that it is to be done again, and releases locks by force in the middle of such work
+	Changes   []Change      // of settings, one after the other; nil: there are no settings
 }
 
 // A Process is one Locker, and who calls it.
@@ -162,7 +163,7 @@ func (f Fault) String() string {
 // String tells the plan.
 func (p Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %d turns", p.Seed, p.Turns)
+	fmt.Fprintf(&b, "seed %d, %d turns, up to %v between commands", p.Seed, p.Turns, p.Gaps)
 	for i, process := range p.Processes {
 		fmt.Fprintf(&b, "\nprocess %d, %v away, observer %v", i, process.Away, process.Slow)
 		if p.Changes != nil {
@@ -284,10 +285,20 @@ func NewPlan(seed uint64) Plan {
 		f.Nobody = (f.Kind == Refused || f.Kind == Gone || f.Kind == NoNewOnes) && r.IntN(2) == 0
 	}
 	p.handOn(name + 80)
+	later := rand.New(rand.NewPCG(seed, 4))
+	p.takeFromFlights(later)
+	p.comeApart(later)
 	if seed%changedSeeds == 1 {
 		p.change(rand.New(rand.NewPCG(seed, 3)))
 	}
 	return p
+}
+
+// comeApart has commands of others come between those of one write, in every third plan.
+func (p *Plan) comeApart(r *rand.Rand) {
+	if r.IntN(3) == 0 {
+		p.Gaps = between(r, time.Microsecond, 3*time.Millisecond)
+	}
 }
 
 // leaveReleases has some of the calls that may wait not await their releases.

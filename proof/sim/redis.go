@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -22,17 +23,19 @@ import (
 type embedded struct {
 	mini *redistest.Mini
 
-	mu   sync.Mutex
-	keys *model.Keyspace
+	mu    sync.Mutex
+	keys  *model.Keyspace
+	gaps  time.Duration // up to so long it does something else before some of the commands
+	draws *rand.Rand    // which, and for how long
 
 	// sees is told of each command behind it, if it is not nil, and may ask for what a key holds.
 	sees func(args []string, get func(name string) any)
 }
 
 // newEmbedded starts a server; it ends with the test. Call it inside the bubble.
-func newEmbedded(t *testing.T) *embedded {
+func newEmbedded(t *testing.T, p Plan) *embedded {
 	t.Helper()
-	s := &embedded{mini: redistest.InMemory(t), keys: model.NewKeyspace()}
+	s := &embedded{mini: redistest.InMemory(t), keys: model.NewKeyspace(), gaps: p.Gaps, draws: rand.New(rand.NewPCG(p.Seed, 5))}
 	first, err := s.mini.DialInMemory(t.Context(), "", "") // it starts with its first connection
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +56,7 @@ func newEmbedded(t *testing.T) *embedded {
 
 // carryOut carries out a command that is the store's, and reports whether it is.
 func (s *embedded) carryOut(c *server.Peer, name string, args ...string) bool {
+	time.Sleep(s.gap())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reply, ours := s.keys.Do(time.Now(), append([]string{name}, args...))
@@ -63,6 +67,16 @@ func (s *embedded) carryOut(c *server.Peer, name string, args ...string) bool {
 		c.Block(func(w *server.Writer) { write(w, reply) })
 	}
 	return ours
+}
+
+// gap is for how long the server does something else first, such as what others want: a network may bring the commands of one write apart.
+func (s *embedded) gap() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gaps == 0 || s.draws.IntN(4) > 0 {
+		return 0
+	}
+	return between(s.draws, 0, s.gaps)
 }
 
 // ahead sets the server's clock forward.
@@ -79,6 +93,15 @@ func (s *embedded) holder(key string) string {
 	value, _ := s.keys.Do(time.Now(), []string{"GET", "lock:{" + key + "}"})
 	text, _ := value.(string)
 	return text[:max(0, strings.LastIndex(text, ":"))]
+}
+
+// left returns for how long Redis has a key's lock yet; at most 0: it has none.
+func (s *embedded) left(key string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reply, _ := s.keys.Do(time.Now(), []string{"PTTL", "lock:{" + key + "}"})
+	ms, _ := reply.(int64)
+	return time.Duration(ms) * time.Millisecond
 }
 
 // write writes a reply.

@@ -48,6 +48,11 @@ func lesser(p Plan) (all []Plan) {
 		}
 		all = append(all, next)
 	}
+	if p.Gaps > 0 {
+		next := p
+		next.Gaps = 0
+		all = append(all, next)
+	}
 	if p.Operator {
 		next := p
 		next.Operator = false

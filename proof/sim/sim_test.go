@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -252,6 +254,10 @@ func TestTheJudgeNotices(t *testing.T) {
 		return p
 	}
 	two := plan(Wish{Kind: mutex, Keys: []string{"m0"}}, 2)
+	three := plan(Wish{Kind: mutex, Keys: []string{"m0"}}, 3)
+	for i := range three.Processes {
+		three.Processes[i].Callers[0].Wishes[0].Work = time.Second
+	}
 	opens := plan(Wish{Kind: mutex, Keys: []string{"m0"}, Policy: lockmw.Policy{FailOpen: true}}, 2)
 	stays := plan(Wish{Kind: minHold, Keys: []string{"m0"}, Policy: lockmw.Policy{MinHold: 40 * time.Second}}, 2)
 	permits := plan(Wish{Kind: permit, Keys: []string{"p0"}, Policy: lockmw.Policy{Permits: 2}}, 3)
@@ -278,7 +284,7 @@ func TestTheJudgeNotices(t *testing.T) {
 		w.Work, w.Policy = time.Second, lockmw.Policy{Name: "m", Shadow: true, Wait: 2 * time.Second}
 		trial.Processes[i].Service, trial.Processes[i].Reads = "sim0", readsRedis
 	}
-	for _, p := range []Plan{two, opens, permits, set, trial} {
+	for _, p := range []Plan{two, three, opens, permits, set, trial} {
 		if r := Run(t, p); r.Wrong != nil || r.Holds+r.Frees != p.Turns*len(p.Processes) || r.Changes != len(p.Changes) {
 			t.Errorf("%v, %d holds, %d changes, want nothing wrong, and all, of %s", r.Wrong, r.Holds, r.Changes, p)
 		}
@@ -400,6 +406,39 @@ func TestTheJudgeNotices(t *testing.T) {
 				}
 			})
 		}, "it gave the lock back 300ms ago"},
+		"Redis has a lock for less time than its caller was told": {two, func(w *world) {
+			again(func() { w.plain.PExpire(context.Background(), "lock:{m0}", 5*time.Second) })
+		}, "longer than Redis has it"},
+		"the last in a line is put in front": {three, func(w *world) {
+			front := 1e6 // long before everybody has come
+			again(func() {
+				ctx, queue := context.Background(), "lock:{m0}:queue"
+				if all := w.plain.ZRange(ctx, queue, 0, -1).Val(); len(all) > 1 {
+					front--
+					w.plain.ZAdd(ctx, queue, redis.Z{Score: front, Member: all[len(all)-1]})
+				}
+			})
+		}, "waits still"},
+		"the answer of work that has lost its lock is kept": {answers, func(w *world) {
+			again(func() {
+				ctx := context.Background()
+				w.plain.Del(ctx, "lock:{a1}")
+				w.judge.mu.Lock()
+				var last *making
+				if n := len(w.judge.made); n > 0 {
+					last = w.judge.made[n-1]
+				}
+				w.judge.mu.Unlock()
+				if last == nil {
+					return
+				}
+				text, err := json.Marshal(last.answer)
+				if err != nil {
+					panic(err)
+				}
+				w.plain.Set(ctx, "lock:{a1}:answer", "1 9000000000000000 "+noPrint+" 1 json \n"+string(text), time.Hour)
+			})
+		}, "whose lock had gone before it was made"},
 		"a way is ill, and nobody says so": {two, func(w *world) {
 			time.Sleep(20 * time.Millisecond)
 			w.parts[0].way.BlackHole(faultproxy.Both)

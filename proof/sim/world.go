@@ -78,7 +78,7 @@ func Run(t *testing.T, p Plan) Result {
 func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{plan: p, server: newEmbedded(t), began: time.Now(), on: make(map[Fault]int), met: make(Met)}
+		w := &world{plan: p, server: newEmbedded(t, p), began: time.Now(), on: make(map[Fault]int), met: make(Met)}
 		w.judge = newJudge(w)
 		w.plain = w.server.client(t)
 		w.desk = newDesk(t, w)
