@@ -230,7 +230,9 @@ func onAllNodes(t *testing.T, ns nodes, end string, take func(key string)) (key 
 		tries++
 		key = fmt.Sprint("k", tries)
 		take(key)
-		return !slices.ContainsFunc(ns, func(n *redistest.Server) bool { return n.Client(t).Exists(t.Context(), "lock:{"+key+"}"+end).Val() == 0 })
+		return !slices.ContainsFunc(ns, func(n *redistest.Server) bool {
+			return n.Client(t).Exists(t.Context(), "lock:{"+key+"}"+end).Val() == 0
+		})
 	})
 	return key
 }
