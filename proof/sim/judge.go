@@ -33,7 +33,7 @@ type judge struct {
 	has    map[string]*record   // by token: the call that had its lock last
 	jobs   map[string][]*job    // by key: what was queued under its lock, with a ticket
 	lines  map[string][]*record // by key: the calls that stand in a line for it
-	left   map[place]time.Time  // when the last of a process has left it without the lock, or to share it
+	left   map[place]time.Time  // when the next one of a process was to take its place there
 }
 
 // A wanted is what is known of the calls that may take a lock.
@@ -354,6 +354,9 @@ func (j *judge) worked(r *record) {
 	}
 	if !r.free {
 		j.moves(r)
+	}
+	if over && errors.Is(context.Cause(r.lease.Context()), lockmw.ErrMaxHold) {
+		j.makesRoom(r)
 	}
 	j.mu.Unlock()
 	if r.under != nil && r.under.Context().Err() != nil { // with which it ends

@@ -20,8 +20,7 @@ func (j *judge) linesUp(r *record) {
 	j.lines[key] = append(j.lines[key], r)
 }
 
-// goesOut notes that a call does not wait any more. Of the calls of a process only the first has a place in Redis, so if it leaves, or shares the lock
-// with others, the next one's has to come there first. The caller holds mu.
+// goesOut notes that a call does not wait any more. The caller holds mu.
 func (j *judge) goesOut(r *record) {
 	for _, key := range r.wish.Keys {
 		at := slices.Index(j.lines[key], r)
@@ -30,8 +29,17 @@ func (j *judge) goesOut(r *record) {
 		}
 		j.lines[key] = slices.Delete(j.lines[key], at, at+1)
 		if r.lease == nil || !alone(r) {
-			j.left[place{r.process, key}] = time.Now()
+			j.makesRoom(r)
 		}
+	}
+}
+
+// makesRoom notes that the next one of a call's process takes its place in Redis, where only the first of a process stands: the call has left without
+// the lock, or shares it with others, or has had it for longer than MaxHold. Until that place is there, a call that came later may be first. The caller
+// holds mu.
+func (j *judge) makesRoom(r *record) {
+	for _, key := range r.wish.Keys {
+		j.left[place{r.process, key}] = time.Now()
 	}
 }
 
