@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// This file has what must not be of the order of calls: it is first come, first served, over all processes.
+// This file has what must not be of the order of calls that want one lock for themselves alone: it is first come, first served, over all processes.
 
-// overtakenMost is by how much later a call may have come, and some ways to Redis, than one that still waits when it has the lock. A process that
-// passes its lock on among its own callers is told of others.
-const overtakenMost = 300 * time.Millisecond
+// overtakenMost is by how much later a call may have come, and some ways to Redis, than one that still waits when it has the lock: for a second a
+// process that is not told of others may pass its lock on among its own callers.
+const overtakenMost = time.Second
 
 // linesUp notes that a call waits for a lock, if it is sure to stand in a line. The caller holds mu.
 func (j *judge) linesUp(r *record) {
-	if len(r.wish.Keys) > 1 || r.wish.Panics > 0 || r.wish.flies() || slices.ContainsFunc(r.may, func(e effect) bool { return !e.locks() || e.policy.Wait == 0 }) {
+	if !alone(r) || len(r.wish.Keys) > 1 || r.wish.Panics > 0 || r.wish.flies() || slices.ContainsFunc(r.may, func(e effect) bool { return !e.locks() || e.policy.Wait == 0 }) {
 		return
 	}
 	key := r.wish.Keys[0]
@@ -28,14 +28,14 @@ func (j *judge) goesOut(r *record) {
 			continue
 		}
 		j.lines[key] = slices.Delete(j.lines[key], at, at+1)
-		if r.lease == nil || !alone(r) {
+		if r.lease == nil {
 			j.makesRoom(r)
 		}
 	}
 }
 
 // makesRoom notes that the next one of a call's process takes its place in Redis, where only the first of a process stands: the call has left without
-// the lock, or shares it with others, or has had it for longer than MaxHold. Until that place is there, a call that came later may be first. The caller
+// the lock, or has had it for longer than MaxHold. Until that place is there, a call that came later may be first. The caller
 // holds mu.
 func (j *judge) makesRoom(r *record) {
 	for _, key := range r.wish.Keys {
@@ -51,13 +51,10 @@ type place struct {
 
 // overtakes judges that a call has a lock before one that came long before it, and waits still. The caller holds mu.
 func (j *judge) overtakes(r *record, key string) {
-	if r.wish.Kind == goesOn || r.under != nil {
+	if !alone(r) || len(r.wish.Keys) > 1 || r.wish.Kind == goesOn || r.under != nil {
 		return
 	}
 	for _, first := range j.lines[key] {
-		if !alone(r) && !alone(first) { // both may have it, and learn of that in any order
-			continue
-		}
 		ways := 10 * (j.far(first) + j.far(r))
 		late := r.asked.Sub(first.asked)
 		if late <= overtakenMost+ways || time.Since(j.left[place{first.process, key}]) <= overtakenMost+ways || !j.calmSince(first.asked) {
