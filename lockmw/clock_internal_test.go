@@ -110,6 +110,24 @@ func TestAReleaseWhoseTimeIsOverIsTriedAllTheSame(t *testing.T) {
 	})
 }
 
+// A lease whose time is over here, and not in Redis, as behind a renewal whose reply was lost, is not left to its TTL by Close.
+func TestCloseSeesToALeaseThatOnlyRedisHas(t *testing.T) {
+	lease := leaseFor(t, Policy{TTL: time.Minute})
+	te := lease.tenure()
+	te.mu.Lock()
+	te.promise.since.wall -= int64(2 * time.Minute)
+	te.mu.Unlock()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := te.abandon(over, lease); !errors.Is(err, ErrLost) {
+		t.Errorf("err = %v, want ErrLost", err)
+	}
+	await.Within(t, 20*time.Second, "the lock is free", func() bool {
+		info, err := lease.locker.Inspect(t.Context(), "k")
+		return err == nil && len(info.Holders) == 0
+	})
+}
+
 // While Redis gives no answer, as for a moment after a machine was suspended, nobody but the clocks can say that
 // the lock may be another's: the work is told, also if it never asks Valid.
 func TestSuspendedMachineLosesTheLeaseWithoutRedis(t *testing.T) {

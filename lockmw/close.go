@@ -153,7 +153,7 @@ func (t *tenure) abandon(ctx context.Context, l *Lease) error {
 	t.trusted() // a lease that is over was lost
 	t.locker.watchdog.RemoveNoWait(&t.renewal)
 	if !l.finish() {
-		t.cleanUp() // which counts what it may have left
+		t.cleanUp() // what Redis may have of it yet; Close counts what is not cleaned up
 		return ErrLost
 	}
 	t.over()
