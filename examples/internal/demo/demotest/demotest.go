@@ -201,13 +201,19 @@ func ShutDown(
 	shutDown func(server *http.Server, locks *lockmw.Locker, inTime, after time.Duration) error,
 ) {
 	t.Helper()
-	for name, after := range map[string]time.Duration{"it stops": limit, "it hangs": 100 * time.Millisecond} {
+	for name, tc := range map[string]struct {
+		hangs bool
+		after time.Duration
+	}{
+		"it stops": {false, limit},
+		"it hangs": {true, 100 * time.Millisecond},
+	} {
 		t.Run(name, func(t *testing.T) {
 			locks := locktest.New(t)
 			began, goesOn, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			server := &http.Server{Handler: routes(locks, func(ctx context.Context, _ int64) error {
 				close(began)
-				if name == "it hangs" {
+				if tc.hangs {
 					<-goesOn
 					over <- nil
 					return nil
@@ -234,7 +240,7 @@ func ShutDown(
 				}
 			}()
 			<-began
-			if err := shutDown(server, locks, 200*time.Millisecond, after); !errors.Is(err, context.DeadlineExceeded) {
+			if err := shutDown(server, locks, 200*time.Millisecond, tc.after); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("err = %v, want that it took too long", err)
 			}
 			if keys := locktest.Keys(t, locks); len(keys) > 0 {
