@@ -19,7 +19,7 @@ import (
 // This file has the simulator look for mutants: how long it takes until a seed fails, and how often that seed fails again.
 
 const (
-	seedMost   = 4 * time.Minute // more than the simulator gives a seed, before it says that it does not end
+	hangMost   = 4 * time.Minute // the simulator says of a seed that it does not end before this is over
 	repeats    = 10
 	repeatMost = 15 * time.Second // some ten times what a seed takes, which does not end then: the engine may spin, or wait for ever
 )
@@ -89,7 +89,7 @@ func simulate(root, dir string, m mutant) (find, error) {
 		return f, fmt.Errorf("%s: %w", m.name, err)
 	}
 	began := time.Now()
-	said, _ := seeds(mutated, limit+seedMost, "SIM_FOR="+limit.String(), "SIM_FAILFAST=1")
+	said, _ := seeds(mutated, limit+hangMost, "SIM_FOR="+limit.String(), "SIM_FAILFAST=1")
 	f.took = time.Since(began)
 	fails := seedFails.FindSubmatch(said)
 	if fails == nil {

@@ -191,12 +191,14 @@ func (p *Plan) fly(r *rand.Rand, name int) {
 	at.Callers = append(at.Callers, Caller{Name: name + 10, Pause: between(r, 0, time.Second), Wishes: []Wish{w}})
 }
 
+// flies reports whether somebody in the process calls Do for answers.
+func (p Process) flies() bool {
+	return slices.ContainsFunc(p.Callers, func(c Caller) bool { return c.Wishes[0].Kind == flight })
+}
+
 // takeFromFlights adds faults to every second plan with such calls: their locks are taken from them, so that others do the same work beside it.
 func (p *Plan) takeFromFlights(r *rand.Rand) {
-	flies := func(of Process) bool {
-		return slices.ContainsFunc(of.Callers, func(c Caller) bool { return c.Wishes[0].Kind == flight })
-	}
-	if r.IntN(2) == 0 || !slices.ContainsFunc(p.Processes, flies) {
+	if r.IntN(2) == 0 || !slices.ContainsFunc(p.Processes, Process.flies) {
 		return
 	}
 	for range 1 + r.IntN(6) {

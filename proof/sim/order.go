@@ -29,15 +29,15 @@ func (j *judge) goesOut(r *record) {
 		}
 		j.lines[key] = slices.Delete(j.lines[key], at, at+1)
 		if r.lease == nil {
-			j.makesRoom(r)
+			j.hasNoPlace(r)
 		}
 	}
 }
 
-// makesRoom notes that the next one of a call's process takes its place in Redis, where only the first of a process stands: the call has left without
-// the lock, or has had it for longer than MaxHold. Until that place is there, a call that came later may be first. The caller
-// holds mu.
-func (j *judge) makesRoom(r *record) {
+// hasNoPlace notes that a process may have no place in the line in Redis for a moment. Only its first call stands there. When that one has left without
+// the lock, or one has had the lock for longer than MaxHold, the next one has to take a place first, and a call that came later may be served
+// meanwhile. The caller holds mu.
+func (j *judge) hasNoPlace(r *record) {
 	for _, key := range r.wish.Keys {
 		j.left[place{r.process, key}] = time.Now()
 	}
