@@ -174,7 +174,7 @@ func (d *desk) due() (gives []func()) {
 	var waiting []*openJob
 	has := make(map[*worker.Process]int)
 	for _, open := range d.open {
-		if open.to == nil || hasEnded(open.to) || now-open.at > 3*d.ttl {
+		if open.to == nil || hasEnded(open.to) || now-open.at > d.overdue(open) {
 			waiting = append(waiting, open)
 		} else {
 			has[open.to]++
@@ -205,6 +205,10 @@ func (d *desk) due() (gives []func()) {
 	}
 	return gives
 }
+
+// overdue is after how long a job that was given to a worker is given once more. It grows: where a machine is so busy that jobs take long, those that are
+// given again and again would have it do nothing else.
+func (d *desk) overdue(open *openJob) time.Duration { return 3 * d.ttl * time.Duration(min(open.given, 4)) }
 
 // hasEnded reports whether a worker has.
 func hasEnded(p *worker.Process) bool {

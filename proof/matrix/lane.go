@@ -274,10 +274,11 @@ func (l *Lane) part(share float64) time.Duration {
 func (l *Lane) last(d time.Duration) { time.Sleep(d) }
 
 // Inject does one fault while somebody holds a lock, and waits until the lane is alive again. On a
-// busy machine the lock may be released before the fault begins: then it is done again.
+// busy machine the lock may be released before the fault begins: then it is done again, for as long as the lane is patient, and a few times anyway.
 func (l *Lane) Inject(kind Kind) {
 	const tries = 5
-	for range tries {
+	till := clock.Now() + l.patience()
+	for try := 0; try < tries || clock.Now() < till; try++ {
 		began := l.injectOnce(kind)
 		if slices.ContainsFunc(l.all, func(p *worker.Process) bool { return p.HeldAt(began) }) {
 			return
