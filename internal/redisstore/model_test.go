@@ -23,7 +23,8 @@ type model struct {
 	expires int64   // of the lock's key
 	fence   int64   // of the last grant
 	room    int64   // as high are the fences that a holder may use of which Redis does not know, where that is remembered
-	kept    int64   // the fence that was remembered last, or that with room
+	kept    int64   // the fence that is remembered beside the lock, or that with room; 0: none is
+	keptTo  int64   // until then
 	tells   bool    // whoever releases tells its last fence
 	done    string  // whoever held it alone, whose work is over, and that stays
 	stays   int64   // until then
@@ -32,6 +33,7 @@ type model struct {
 	queueUntil int64
 	alive      map[*member]*heartbeat
 	releasing  *member // whose answer tells its waiters
+	brings     *claim  // who has a place when the one that asks for the last time has left its own
 	aliveUntil int64
 }
 
@@ -114,6 +116,9 @@ func (m *model) elapse(d time.Duration) {
 	if m.aliveUntil <= m.now {
 		clear(m.alive)
 	}
+	if m.keptTo <= m.now {
+		m.kept = 0
+	}
 }
 
 // first is when the first of the queue came, or 0.
@@ -184,7 +189,7 @@ func (m *model) grant(c *claim, ttl time.Duration) {
 	}
 	m.fence = max(m.fence+1, m.now)
 	if m.fence > m.now || c.Kind != (store.Kind{}) {
-		m.room, m.kept = 0, m.fence // the fence is remembered instead
+		m.keep(m.fence, 0) // the fence is remembered instead
 	}
 	c.fence = m.fence
 	m.set, m.tells = "", false
@@ -198,6 +203,9 @@ func (m *model) freed() {
 	}
 	m.room = 0
 }
+
+// grace is GRACE_MS of lock.lua, in µs.
+const grace = 1_000_000
 
 // turns are the fences that a holder's locker may use beside the one that Redis knows.
 const turns = 1_000_000
@@ -217,10 +225,16 @@ func (m *model) extend(c *claim, ttl time.Duration, fence int64) {
 func (m *model) remember(fence, room int64, ttl time.Duration) {
 	switch {
 	case fence+room >= m.in(ttl):
-		m.room, m.kept = fence+room, fence+room
+		m.keep(fence+room, fence+room)
 	case fence >= m.now:
-		m.room, m.kept = 0, fence
+		m.keep(fence, 0)
 	}
+}
+
+// keep notes that a fence is remembered beside the lock until the clock has passed it, and some time longer, and as high as room are those that a
+// holder may use.
+func (m *model) keep(fence, room int64) {
+	m.room, m.kept, m.keptTo = room, fence, max(fence, m.now)+grace
 }
 
 // hold has c hold the lock for ttl from now on.

@@ -49,8 +49,9 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 		if s.cluster && r.Again { // it may have a place in the queue, which acquire.lua takes away with the grant
 			c.entry, c.keeps = entry(r.Ref), r.Join == store.Wait
 		}
-		if r.Place != (store.Place{}) || r.Fence > 0 {
-			c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
+		if r.Place != (store.Place{}) || r.Next.Token != "" || r.Fence > 0 {
+			place, known := c.placed(r)
+			c.args = append(c.args, place.Waited.Microseconds(), place.Behind, known)
 		}
 	}
 	c.call.Patient = patient(at, r)
@@ -74,7 +75,19 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	if err == nil {
 		s.noteClock(a.Clock)
 	}
+	if r.Next.Token != "" { // one who gives up its place is not told whether its locker was known
+		a.Placed, a.Fresh = a.Fresh, false
+	}
 	return a, err
+}
+
+// placed returns the place that a command asks for, and what acquire.lua is to know beside it: the token's fence, or who the place is for
+// if it is not the token's.
+func (c *command) placed(r store.Request) (store.Place, any) {
+	if next := r.Next; next.Token != "" {
+		return next.Place, entry(next.Ref)
+	}
+	return r.Place, c.fenced(r.Ref)
 }
 
 // patient reports whether acquire.lua may be held back while the server is behind

@@ -21,12 +21,12 @@ func (h *history) forget() {
 }
 
 // told wants a message about each one's grant, in order.
-func (h *history) told(heirs []*claim) {
+func (h *history) told(want turn) {
 	h.Helper()
-	for _, c := range heirs {
+	for _, c := range want.told {
 		g, ok := readGrant(c.member.ns, await.Receive(h, "a message", h.news))
-		if c.Kind == (store.Kind{}) && g.NextCame != h.model.first() {
-			h.Errorf("told that the next one came at %d, want %d", g.NextCame, h.model.first())
+		if c.Kind == (store.Kind{}) && g.NextCame != want.first {
+			h.Errorf("told that the next one came at %d, want %d", g.NextCame, want.first)
 		}
 		if want := (store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)}); !ok || g.Ref != want || g.Fence != c.fence || g.Clock != h.micros() {
 			h.Errorf("told of %+v, want %+v with fence %d at %d", g, want, c.fence, h.micros())

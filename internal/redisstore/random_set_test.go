@@ -82,6 +82,9 @@ func (h *history) ask(c *claim, join store.Join, place store.Place) (want turn, 
 	h.Helper()
 	m := &h.model
 	r := store.Request{Ref: c.Ref, Join: join, Place: place, Again: h.asker != nil}
+	if next := m.brings; next != nil {
+		r.Place, r.Next = store.Place{}, store.Waiter{Ref: next.Ref, Place: place}
+	}
 	if !h.bySet || h.asker != nil || !c.member.suits.Load() { // its first question is put by script
 		want = m.acquire(c, join, place)
 		want.at = h.micros()
@@ -154,5 +157,5 @@ func (h *history) force(by *member) {
 	for _, token := range want.revoked {
 		h.hears(token, "revoked "+token+" kit:{k}")
 	}
-	h.told(want.told)
+	h.told(want)
 }

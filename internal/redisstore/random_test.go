@@ -159,7 +159,11 @@ func (h *history) step() {
 		if h.bySet && h.rand.IntN(3) > 0 {
 			join = store.Try // a lock that some wait for is not taken by SET
 		}
+		if join == store.Last && h.rand.IntN(2) == 0 {
+			h.model.brings = h.next(c)
+		}
 		h.acquire(c, join, h.place())
+		h.model.brings = nil
 	case n < 520:
 		h.releaseTo(c)
 	case n < 660, h.bySet && n > 990:
@@ -209,17 +213,27 @@ func (h *history) claim(m *member) *claim {
 func (h *history) acquire(c *claim, join store.Join, place store.Place) {
 	h.Helper()
 	want, got, err := h.ask(c, join, place)
+	if next := h.model.brings; next != nil {
+		h.notef("%s is to have its place", h.name(next))
+	}
 	h.notef("%s asks (%s, %+v): granted %v, fence %d, fresh %v, left %v", h.name(c), joins[join], place, got.Granted, got.Fence, got.Fresh, got.Left)
 	if err != nil {
 		h.Fatalf("Acquire: %v", err)
 	}
-	if got.Granted != want.granted || got.Fresh != want.fresh || got.Clock != want.at {
-		h.Errorf("Acquire = %+v, want granted %v, fresh %v, at %d", got, want.granted, want.fresh, want.at)
+	if got.Granted != want.granted || got.Fresh != want.fresh || got.Placed != want.placed || got.Clock != want.at {
+		h.Errorf("Acquire = %+v, want granted %v, fresh %v, placed %v, at %d", got, want.granted, want.fresh, want.placed, want.at)
+	}
+	waits := c
+	if want.placed { // the grants came before it, in the same script
+		waits = h.model.brings
+		h.told(want)
 	}
 	if want.contends {
-		h.hears(h.model.holder, fmt.Sprintf("contended %d %s kit:{k}", c.arrival, h.model.holder))
+		h.hears(h.model.holder, fmt.Sprintf("contended %d %s kit:{k}", waits.arrival, h.model.holder))
 	}
-	h.told(want.told)
+	if !want.placed {
+		h.told(want)
+	}
 	noteGrant(&c.Ref, got)
 	if got.Granted {
 		if c.Kind == (store.Kind{}) && got.NextCame != h.model.first() {
@@ -256,7 +270,7 @@ func (h *history) release(c *claim, leave bool, stay time.Duration) {
 	if got != want.released {
 		h.Errorf("Release = %v, want %v", got, want.released)
 	}
-	h.told(want.told)
+	h.told(want)
 	h.answered(c.member, want.answered)
 	if leave && h.rand.IntN(2) == 0 { // else it may ask again
 		c.member.claims = slices.DeleteFunc(c.member.claims, func(other *claim) bool { return other == c })

@@ -26,8 +26,9 @@ const (
 // recalls makes c the command that asks for a record, and for the lock as join says.
 func (s *Store) recalls(c *command, r store.Request, join string) {
 	c.token, c.terms, c.next = r.Token, terms(r.Ref), r.Recall.Fingerprint
+	place, known := c.placed(r)
 	s.onRecord(c, r.Key, recallScript, &c.token, &c.terms, join, s.hears(),
-		r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref), &c.next, r.Recall.Waited.Microseconds())
+		place.Waited.Microseconds(), place.Behind, known, &c.next, r.Recall.Waited.Microseconds())
 }
 
 // Recall implements store.Store.

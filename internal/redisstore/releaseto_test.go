@@ -38,7 +38,7 @@ func (m *model) releaseTo(c, next *claim, place store.Place, over bool) (t turn)
 			t.answered = append(t.answered, heir)
 		}
 	}
-	t.told = m.told(slices.DeleteFunc(heirs, func(heir *claim) bool { return heir.member == c.member }), nil)
+	t.told, t.first = m.told(slices.DeleteFunc(heirs, func(heir *claim) bool { return heir.member == c.member }), nil), m.first()
 	return t
 }
 
@@ -115,7 +115,7 @@ func (h *history) releaseTo(c *claim) {
 		h.Errorf("Release to the next = %v, %+v, want %v, %+v", did, got, want.released, answer)
 	}
 	c.Fence, next.Fence = 0, got.Fence
-	h.told(want.told)
+	h.told(want)
 	h.answered(c.member, want.answered)
 }
 

@@ -14,8 +14,10 @@ type turn struct {
 	granted  bool
 	at       int64 // the server's time
 	fresh    bool
+	placed   bool // the one that a last question brings has a place
 	released store.Released
 	told     []*claim // the waiters whose lockers were told about their grants
+	first    int64    // who waited then came at that time, the first of them
 	answered []*claim // those that the answer tells
 	contends bool     // the holder's locker is told that c waits, if it hears
 	revoked  []string // tokens whose lockers are told that they have lost the lock, if they hear
@@ -57,20 +59,28 @@ func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
 		if !m.holds(c) && !full && m.admits(c.Kind) {
 			m.grant(c, c.TTL)
 		}
-		t.told = m.told(heirs, c)
+		t.told, t.first = m.told(heirs, c), m.first()
 		if m.holds(c) {
 			m.leave(c)
 			t.granted, t.fresh = true, false
 			return t
 		}
 	}
-	if join == store.Last && m.leave(c) {
-		if len(m.queue) == 0 {
-			clear(m.alive)
-		} else if full {
-			heirs, _ := m.grantNext(c, c.member)
-			t.told = append(t.told, m.told(heirs, c)...)
-		}
+	if join != store.Last {
+		return t
+	}
+	left := m.leave(c)
+	if m.brings != nil {
+		m.enqueue(m.brings, place.Waited)
+		m.heartbeat(c.member, place.Behind, true)
+		t.placed = true
+		t.contends = strings.Contains(m.holder, ".") && !strings.HasPrefix(m.holder, c.member.locker+".")
+	} else if left && len(m.queue) == 0 {
+		clear(m.alive)
+	}
+	if left && full {
+		heirs, _ := m.grantNext(c, c.member)
+		t.told, t.first = append(t.told, m.told(heirs, c)...), m.first()
 	}
 	return t
 }
@@ -147,6 +157,7 @@ func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 		}
 	}
 	t.told = m.told(slices.DeleteFunc(slices.Clone(heirs), func(heir *claim) bool { return heir.member == c.member }), nil)
+	t.first = m.first()
 	if !m.taken() {
 		m.freed()
 		if len(m.queue) == 0 {
@@ -194,7 +205,7 @@ func (m *model) force() (t turn) {
 			clear(m.alive)
 		}
 	}
-	t.told = m.told(heirs, nil)
+	t.told, t.first = m.told(heirs, nil), m.first()
 	return t
 }
 

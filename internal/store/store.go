@@ -81,6 +81,10 @@ type Request struct {
 	// Wait. The zero Place is the last.
 	Place Place
 
+	// Next, if it has a token, gets its place in the queue in the same step, if the token, with Last, is not granted: an exclusive waiter of the
+	// same store value, as a release has one (Give.Next). It is only for a store that Queues.
+	Next Waiter
+
 	// Recall, if not nil, has a record of the key be looked for first. If one answers the caller, the Answer has that, and the
 	// token neither has the key nor a place in the queue by this command.
 	Recall *Recall
@@ -158,6 +162,9 @@ type Answer struct {
 	// Fresh says that the store did not know any waiter of this process on
 	// this key. After the first command it means that the queue was lost.
 	Fresh bool
+
+	// Placed says that the Next of a Request has its place.
+	Placed bool
 
 	// Ballot is how the nodes of a quorum answered, where that did not grant.
 	// The attempt is taken back then; the next one takes a new token.

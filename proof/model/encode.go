@@ -64,7 +64,7 @@ func (c *claim) encode(b []byte) []byte {
 		return append(b, bit(c.doubt))
 	case resting, asking, waiting, holding, giving, leaving:
 	}
-	b = append(b, c.ahead, c.local.known, bits(c.renewed, c.doubt, c.released, c.spent, c.discards, c.local.missed), bits(c.behind, c.looked, c.served, c.unsure, c.began, c.lost, c.undone))
+	b = append(b, c.ahead, c.local.known, bits(c.renewed, c.doubt, c.released, c.spent, c.discards, c.local.missed, c.local.due), bits(c.behind, c.looked, c.served, c.unsure, c.began, c.lost, c.undone))
 	for _, t := range [...]Time{c.arrived, c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.since, c.local.entered, c.local.granted, c.local.others, c.news.fence, c.news.since, c.news.lasts} {
 		b = binary.AppendVarint(b, t)
 	}
@@ -86,7 +86,7 @@ func (l *locker) encode(b []byte) []byte {
 // encode appends the command to b.
 func (c *command) encode(b []byte) []byte {
 	b = append(b, byte(c.what), c.claim, c.step, c.next, c.reply.next, c.ahead)
-	b = append(b, c.reply.answer, c.reply.begun, bits(c.keeps, c.undone, c.reply.spent, c.followed, c.follows))
+	b = append(b, c.reply.answer, c.reply.begun, bits(c.keeps, c.undone, c.reply.spent, c.followed, c.follows, c.brings))
 	b = append(b, bits(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped))
 	for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.stay, c.beside, c.reply.fence, c.reply.second, c.reply.clock, c.reply.first, c.reply.waits, c.reply.given} {
 		b = binary.AppendVarint(b, t)

@@ -145,6 +145,9 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 		if o.what == all {
 			m.allInDoubt(s, o)
 		}
+		if o.brings {
+			m.offerUnanswered(s, o.next)
+		}
 		switch {
 		case m.Waits && o.what == all:
 			m.askAlone(s, o.claim)

@@ -40,7 +40,11 @@ func (m *machine) askBy(s *state, n uint8, last bool) {
 	case m.role(n) == Resumes:
 		s.send(command{what: resume, claim: n, fence: s.ticket.number})
 	case c.phase != idle:
-		s.send(command{what: acquire, claim: n, last: last})
+		next, brings := uint8(0), false
+		if last {
+			next, brings = m.brings(s, n)
+		}
+		s.send(command{what: acquire, claim: n, last: last, next: next, brings: brings})
 	case m.Do:
 		s.send(command{what: acquire, claim: n, last: !m.Waits})
 	case m.kind(n) == Exclusive && !m.NoSet && !c.doubt:
@@ -66,6 +70,9 @@ func (m *machine) leave(s *state, n uint8) {
 			c.lost = true
 			if c.what == all && m.Hole != LeavesInAll {
 				m.allInDoubt(s, *c)
+			}
+			if c.brings {
+				m.offerUnanswered(s, c.next)
 			}
 		}
 	}
@@ -220,6 +227,9 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 		return wrong + m.heardOfAll(s, o)
 	case acquire:
 		c.asked, c.answered = o.sent, r.clock
+		if o.brings {
+			m.brought(s, o)
+		}
 		switch {
 		case r.answer > 0, r.begun > 0:
 			wrong += m.told(s, r.answer)

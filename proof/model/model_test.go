@@ -88,6 +88,7 @@ func TestMistakesAreFound(t *testing.T) {
 	keysAtOnce := Size{Lockers: 2, Claims: 2, Keys: 2, AtOnce: true, Prompt: true, Faults: 1, May: []Fault{LoseReply}}
 	rest := Size{Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true}
 	restBoth := Size{Lockers: 2, Claims: 2, Rests: true, NoSet: true, Prompt: true, Waits: true}
+	restLeaves := Size{Lockers: 2, Claims: 2, Rests: true, NoSet: true, Prompt: true, Waits: true, Leaves: 1}
 	restRenew := Size{Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Renews: true}
 	dies, again := notes(Size{Faults: 1, May: []Fault{Crash}}), notes(Size{Again: 1})
 	for name, tc := range map[string]struct {
@@ -213,14 +214,15 @@ func TestMistakesAreFound(t *testing.T) {
 		"the fence is the clock's, also where that was set back": {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{SetBack}}, says: "not higher", edit: edit{
 			"if last_fence < now then return digits(now) end", "if true then return digits(now) end",
 		}},
-		"two take their keys in different orders":                           {size: keys, hole: OwnOrder, says: "stands behind that one"},
-		"two take their keys in different orders, and nobody looks at that": {size: keys, hole: Circle, says: "not all who wait"},
-		"a call for two keys gives up, and keeps one":                       {size: keysLeave, hole: PartStays, says: "is over, and has the lock"},
-		"what a command for two keys may have left stays":                   {size: keysAtOnce, hole: AllStays, says: "is over, and has the lock"},
-		"who leaves behind a command for two keys thinks of one":            {size: keysAtOnceLeave, hole: LeavesInAll, says: "is over, and has the lock"},
-		"a process takes no note of who waits elsewhere":                    {size: rest, hole: OthersUnseen, says: "has told of"},
-		"a lock passes on for as long as anybody of the process waits":      {size: restRenew, hole: PassesOn, says: "more than a second after"},
-		"a lease whose lock passes on is released in Redis as well":         {size: rest, hole: EachReleases, says: "its tenure goes on"},
+		"two take their keys in different orders":                                       {size: keys, hole: OwnOrder, says: "stands behind that one"},
+		"two take their keys in different orders, and nobody looks at that":             {size: keys, hole: Circle, says: "not all who wait"},
+		"a call for two keys gives up, and keeps one":                                   {size: keysLeave, hole: PartStays, says: "is over, and has the lock"},
+		"what a command for two keys may have left stays":                               {size: keysAtOnce, hole: AllStays, says: "is over, and has the lock"},
+		"who leaves behind a command for two keys thinks of one":                        {size: keysAtOnceLeave, hole: LeavesInAll, says: "is over, and has the lock"},
+		"who asks for the last time leaves the next one of its process without a place": {size: restLeaves, hole: BringsNobody, says: "which has no place"},
+		"a process takes no note of who waits elsewhere":                                {size: rest, hole: OthersUnseen, says: "has told of"},
+		"a lock passes on for as long as anybody of the process waits":                  {size: restRenew, hole: PassesOn, says: "more than a second after"},
+		"a lease whose lock passes on is released in Redis as well":                     {size: rest, hole: EachReleases, says: "its tenure goes on"},
 		"Redis does not tell who waits": {size: restBoth, says: "has told of", edit: edit{
 			"return head[1] and arrival_of(head[2]) or '0'", "return '0'",
 		}},

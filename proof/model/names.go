@@ -53,7 +53,7 @@ func (m *machine) has(s *state, n uint8, b []byte) []byte {
 			continue
 		}
 		o.claim -= first
-		if o.what == offer {
+		if o.what == offer || o.brings {
 			o.next -= first
 		}
 		if o.reply.next > 0 {
@@ -110,7 +110,7 @@ func (m *machine) renameAs(s *state, to renaming) {
 	for i := range s.net {
 		o := &s.net[i]
 		o.claim, o.ahead = claim(o.claim), set(o.ahead)
-		if o.what == offer {
+		if o.what == offer || o.brings {
 			o.next = claim(o.next)
 		}
 		if o.reply.next > 0 {

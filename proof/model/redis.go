@@ -79,6 +79,9 @@ func (m *machine) carryOut(s *state, at int) string {
 	}
 	if m.Rests {
 		m.noteAhead(s, before, srv.db)
+		if wrong := m.passesDue(s, before, srv.db); wrong != "" {
+			return wrong
+		}
 	}
 	if wrong := m.outOfArrival(s, o, before, passed); wrong != "" {
 		return wrong
@@ -208,6 +211,9 @@ func (m *machine) call(o *command, now Time) (name string, args []string) {
 			join = "last"
 		}
 		args = []string{token, m.terms(o.claim), join, listens, strconv.FormatInt(o.sent-o.came, 10), "0"}
+		if o.brings {
+			return "acquire", append(args, m.token(o.next)+":"+m.terms(o.next))
+		}
 		if m.Do {
 			return "recall", append(args, "", fingerprint, m.since(o, now))
 		}

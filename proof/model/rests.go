@@ -202,6 +202,67 @@ func (m *machine) offersTo(s *state, n uint8) (next uint8, ok bool) {
 	return next, true
 }
 
+// brings returns the claim that has a place when one of its Locker has asked for the last time: the first behind it, unless Redis knows that one.
+func (m *machine) brings(s *state, n uint8) (next uint8, ok bool) {
+	if !m.Rests || !m.isFront(s, n) {
+		return 0, false
+	}
+	for _, other := range m.siblings(n) {
+		if c := &s.claims[other]; c.phase == resting && (!ok || c.local.entered < s.claims[next].local.entered) {
+			next, ok = other, true
+		}
+	}
+	if !ok {
+		return 0, false
+	}
+	c := &s.claims[next]
+	c.local.due = s.locks[m.lock(n)].db[keyQueue].find(m.token(n)+":"+m.terms(n)) >= 0
+	if m.Hole == BringsNobody {
+		return 0, false
+	}
+	c.phase, c.asked = waiting, s.clock()
+	return next, true
+}
+
+// brought takes in what a claim's last question has brought the next one of its Locker: a place, unless the claim has the lock.
+func (m *machine) brought(s *state, o command) {
+	c := &s.claims[o.next]
+	c.local.due = false
+	switch {
+	case c.phase != waiting:
+	case o.reply.yes:
+		m.ask(s, o.next, false)
+	default:
+		c.asked, c.answered = o.sent, o.reply.clock
+	}
+}
+
+// passesDue returns what is wrong where Redis has given the lock to a claim, and one of another Locker that came before it has no place because the one
+// that stood there for it has asked for the last time. Where that one has been given the lock, and let it lapse, nobody stood there.
+func (m *machine) passesDue(s *state, before, after *db) string {
+	had := holders(before)
+	stands := func(first uint8) bool {
+		return slices.ContainsFunc(after[keyQueue].members, func(w member) bool { return m.of(m.claimBy(w.name)) == m.of(first) })
+	}
+	for _, token := range holders(after) {
+		if slices.Contains(had, token) {
+			continue
+		}
+		n := m.claimBy(token)
+		for _, next := range m.siblings(n) { // it has no place because of that
+			s.claims[next].local.due = false
+		}
+		for i := range m.claims() {
+			first, c := uint8(i), &s.claims[i]
+			waits := c.local.due && c.phase >= resting && c.phase <= waiting && s.faults == 0
+			if waits && m.of(first) != m.of(n) && c.local.entered < s.claims[n].local.entered && !stands(first) {
+				return fmt.Sprintf("%s has overtaken %s, which has no place", token, m.token(first))
+			}
+		}
+	}
+	return ""
+}
+
 // offerEnded takes in the reply to a release that has offered the lock.
 func (m *machine) offerEnded(s *state, o command) (wrong string) {
 	c, r := &s.claims[o.next], o.reply

@@ -105,6 +105,7 @@ const (
 	KeepsPlace         // who is granted the lock while a slot moves keeps its place in the queue
 	HalfSet            // a lock that SET has taken is held although the server has refused what is behind the SET
 	AllStays           // what a command for all keys may have left is removed only of those keys that were asked for one by one, too
+	BringsNobody       // who asks for the last time leaves the next one of its Locker without a place
 	LeavesInAll        // a caller that leaves while a command for all keys is under way takes that for one that asks for the first key alone
 )
 
@@ -180,6 +181,7 @@ var Larger = []Size{
 	{Name: "two of one process, which rest, and one of another, by SET", Lockers: 2, Claims: 2, Absent: 1, Rests: true, Prompt: true, Waits: true},
 	{Name: "two of one process, which rest and renew, and one of another", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Renews: true},
 	{Name: "two of one process, which rest, and one of another, one leaves", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Leaves: 1},
+	{Name: "two of one process, which rest, one leaves, a reply is lost", Lockers: 1, Claims: 2, Rests: true, Waits: true, Leaves: 1, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two of one process, which rest, a reply is lost", Lockers: 1, Claims: 2, Rests: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two of one process, which rest, and one of another, messages and subscriptions fail", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{LoseMessage, Deafen}},
 	{Name: "two of one process, which rest, and one of another, a process dies", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{Crash}},
@@ -191,6 +193,7 @@ var Larger = []Size{
 var Largest = []Size{
 	{Name: "three take turns by SET, and anything may be late", Lockers: 3, Claims: 1, Alike: true, Waits: true},
 	{Name: "two calls in each of two processes, which rest", Lockers: 2, Claims: 2, Rests: true, NoSet: true, Prompt: true, Alike: true, Waits: true},
+	{Name: "two calls in each of two processes, which rest, one leaves", Lockers: 2, Claims: 2, Rests: true, NoSet: true, Prompt: true, Alike: true, Waits: true, Leaves: 1},
 	{Name: "two calls in each of two processes, none of which rests", Lockers: 2, Claims: 2, Prompt: true, Alike: true, Waits: true},
 	{Name: "two of one process, which rest, and one of another, a reply is lost", Lockers: 2, Claims: 2, Absent: 1, Rests: true, NoSet: true, Prompt: true, Waits: true, Faults: 1, May: []Fault{LoseReply}},
 }

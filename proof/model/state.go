@@ -75,6 +75,7 @@ type local struct {
 	granted Time  // from when on its tenure counts
 	others  Time  // when the first came who is known to wait elsewhere; 0: nobody
 	missed  bool  // messages for its Locker may have been lost since it came
+	due     bool  // the one of its Locker that stands in the queue asks for the last time, or has, so it is to have a place itself
 	known   uint8 // who of other Lockers stood in the queue when Redis granted the lock, or was told of since, a bit for each
 }
 
@@ -124,7 +125,7 @@ const (
 type command struct {
 	what     what
 	claim    uint8
-	next     uint8 // of offer: the claim to which the lock is offered
+	next     uint8 // of offer: the claim to which the lock is offered; with brings: who has a place
 	step     uint8 // of the four of set, or of the form that concerns one key, how many are done
 	certain  bool  // of what gives back, or gives up: when it was carried out, nothing of the claim could arrive any more
 	executed bool  // its reply is under way
@@ -134,6 +135,7 @@ type command struct {
 	followed bool  // of a release that is not awaited: a call of its process follows
 	follows  bool  // of set: the release that is followed
 	last     bool  // of acquire: the place is given up if it is not granted
+	brings   bool  // with last: next has a place then
 	sent     Time
 	came     Time  // when the claim began
 	arrived  Time  // the same, to the microsecond; of Do alone
@@ -218,7 +220,7 @@ func (s *state) now() Time { return s.real - s.back }
 func (s *state) send(c command) {
 	of := &s.claims[c.claim]
 	c.sent, c.came, c.ahead, c.arrived = s.clock(), of.came, of.ahead, of.arrived
-	if c.what == offer {
+	if c.what == offer || c.brings {
 		c.came, c.ahead = s.claims[c.next].came, s.claims[c.next].ahead
 	}
 	s.net = append(s.net, c)
@@ -231,7 +233,7 @@ func (s *state) clock() Time { return s.real - s.real%unit }
 // late reports whether a command of the claim may arrive yet of which nobody waits for the reply.
 func (z *Size) late(s *state, claim uint8) bool {
 	return slices.ContainsFunc(s.net, func(c command) bool {
-		if c.what == offer && c.next == claim && !c.executed {
+		if (c.what == offer || c.brings) && c.next == claim && !c.executed {
 			return true
 		}
 		isOf := c.claim == claim || c.what == all && c.claim == z.parts(claim)[0]

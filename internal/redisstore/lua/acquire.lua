@@ -13,17 +13,20 @@
 -- ARGV[5]  with 'wait', optional: µs that the token has waited; its place is
 --          that of one who came then
 -- ARGV[6]  with ARGV[5]: how many of its locker wait of whom Redis does not know
--- ARGV[7]  with ARGV[6], optional: the fence, if the caller was told that it has the lock
+-- ARGV[7]  with ARGV[6], optional: the fence, if the caller was told that it has the lock;
+--          or, with 'last', '<token>:<terms>' of the next of its locker, who has a place in
+--          the queue when the token has left it. ARGV[5] and [6] are those of the next then
 -- Result   granted:     the fence, which is now µs too; or {1, fence, now µs[,
 --          tokens of the asking locker that hold and may not know it, the arrival of
 --          the first who waits or '0']}
 --          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
---          1 if the locker was not known as waiting here else 0, '<locker>:<fence>:<note>'
---          of an exclusive holder or '', how many wait (0 to a waiter), 1 if the work
+--          1 if the locker was not known as waiting here, or if the next has a place, else 0,
+--          '<locker>:<fence>:<note>' of an exclusive holder or '', how many wait (0 to a waiter), 1 if the work
 --          of all holders is over and they only stay, else 0 (also if not known)[,
 --          '<locker>:<fence>:<note>' of the one of several holders that has the lock longest]}
 -- Message  'contended <arrival> <token> <lock>' to the locker of an exclusive holder,
---          when one of another locker waits, each time that it asks
+--          when one of another locker waits, each time that it asks, and when it brings
+--          the next one
 
 -- Most commands are about a mutex that is free. EXISTS and TIME come before SET:
 -- if an ACL forbids one, nothing has been written.
@@ -174,10 +177,19 @@ if not state.holder then
     return {1, mine, now_text, siblings(state), first_arrival()}
   end
 end
-if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
-  if redis.call('EXISTS', KEYS[2]) == 0 then
+if join == 'last' then
+  local left = redis.call('ZREM', KEYS[2], entry) == 1
+  if string.find(ARGV[7] or '', ':', 1, true) then
+    local arrival, of = enqueue(ARGV[7], tonumber(ARGV[5]), value), string.match(state.holder or '', '^([^.:]+)%.')
+    heartbeat(ARGV[6], true)
+    if of and of ~= locker then
+      redis.call('PUBLISH', channel .. of, 'contended ' .. arrival .. ' ' .. state.holder .. ' ' .. KEYS[1])
+    end
+    fresh = 1
+  elseif left and redis.call('EXISTS', KEYS[2]) == 0 then
     redis.call('DEL', KEYS[3]) -- nobody waits any more
-  elseif full then
+  end
+  if left and full then
     grant_next(state, now, token, locker, channel) -- for those whom this one may have kept out
   end
 end

@@ -13,6 +13,8 @@ var places = []test{
 	{"AFreeLockIsForTheOneWhoCameFirst", aFreeLockIsForTheFirst},
 	{"ThoseBehindAreCounted", thoseBehindAreCounted},
 	{"ThoseBehindAPassAreCounted", thoseBehindAPassAreCounted},
+	{"OneThatLeavesBringsTheNext", oneThatLeavesBringsTheNext},
+	{"OneThatIsGrantedTheLockLastBringsNobody", oneThatIsGrantedLastBringsNobody},
 }
 
 // waits has r stand in the queue, at that place if it does not stand there yet.
@@ -80,6 +82,50 @@ func aFreeLockIsForTheFirst(w *world) {
 	p.release(early, false, store.HandedOver)
 	other.release(late, false, store.Freed)
 	w.mustBeEmpty("the last release")
+}
+
+// brings has r ask for the last time, and bring next a place.
+func (p *process) brings(r, next store.Ref, place store.Place) (a store.Answer) {
+	p.Helper()
+	p.mustQueue()
+	p.pass(time.Millisecond)
+	p.insist("Acquire(Last) with a next one", func() (err error) {
+		a, err = p.Acquire(p.Context(), store.Request{Ref: r, Join: store.Last, Again: true, Next: store.Waiter{Ref: next, Place: place}, Until: soon()})
+		return err
+	})
+	return a
+}
+
+// oneThatLeavesBringsTheNext of its process, which came before another one: nobody is served between the two.
+func oneThatLeavesBringsTheNext(w *world) {
+	holder, p, e := w.open(), w.open().listen(), w.open().listen()
+	r := holder.take(long)
+	first, late := p.waitsSince(time.Hour), e.queue(long)
+	next := p.ref(long)
+	for range 2 {
+		if a := p.brings(first, next, store.Place{Waited: time.Minute, Behind: 2}); a.Granted || !a.Placed || a.Fresh {
+			w.Errorf("Acquire(Last) with a next one = %+v, want that it has a place", a)
+		}
+	}
+	holder.counts(4, "the next one with 2 behind it, and one of another process")
+	holder.release(r, false, store.HandedOver)
+	p.hears(next)
+	p.release(next, false, store.HandedOver)
+	e.hears(late)
+	e.release(late, false, store.Freed)
+	w.mustBeEmpty("the last release")
+}
+
+func oneThatIsGrantedLastBringsNobody(w *world) {
+	holder, p := w.open(), w.open().listen()
+	holder.take(long)
+	first, next := p.queue(long), p.ref(long)
+	w.drop()
+	if a := p.brings(first, next, store.Place{Waited: time.Second}); !a.Granted || a.Placed {
+		w.Errorf("Acquire(Last) of the first one = %+v, want the lock alone", a)
+	}
+	p.release(first, false, store.Freed)
+	w.mustBeEmpty("the release")
 }
 
 // counts wants p to see that many wait.
