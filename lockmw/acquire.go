@@ -195,7 +195,7 @@ func (c *claim) run() (*Lease, error) {
 	if c.ref.Token == "" { // otherwise its waiter has one, or it has asked together with others (multi.go)
 		c.ref.Token = c.newToken()
 	}
-	o := c.send(join, place)
+	o := c.send(store.Request{Join: join, Place: place})
 	if o.why == noAnswer && c.fault.Stale {
 		// The server had closed the connection, as it does when it restarts.
 		o = c.ask(join)
@@ -220,24 +220,30 @@ func (c *claim) run() (*Lease, error) {
 
 // ask sends a command: for a claim that waits, or again after a connection that the server had closed.
 func (c *claim) ask(join store.Join) outcome {
-	var place store.Place
-	if c.waiter != nil {
-		token, its, ok := c.locker.waiters.Ask(c.waiter)
-		if !ok {
-			return goesOn(grantWaits)
-		}
-		c.noteToken(token)
-		place = its
-		if c.queuedAt.IsZero() && c.recall == "" { // its first command: it has not waited before
-			place.Waited = 0
-		}
+	if c.waiter == nil {
+		return c.send(store.Request{Join: join})
 	}
-	return c.send(join, place)
+	r := store.Request{Join: join}
+	var token string
+	var ok bool
+	if join == store.Last {
+		token, r.Place, r.Next, ok = c.locker.waiters.AskLast(c.waiter)
+	} else {
+		token, r.Place, ok = c.locker.waiters.Ask(c.waiter)
+	}
+	if !ok {
+		return goesOn(grantWaits)
+	}
+	c.noteToken(token)
+	if c.queuedAt.IsZero() && c.recall == "" { // its first command: it has not waited before
+		r.Place.Waited = 0
+	}
+	return c.send(r)
 }
 
-// send sends one command. Where the claim has a waiter, its queue knows already that a command is under way.
-func (c *claim) send(join store.Join, place store.Place) outcome {
-	l := c.locker
+// send sends one command, of which r says the Join and the places. Where the claim has a waiter, its queue knows already that a command is under way.
+func (c *claim) send(r store.Request) outcome {
+	l, join, next := c.locker, r.Join, r.Next
 	ref := c.ref
 	asked := time.Now()
 	c.sent++
@@ -254,21 +260,22 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 	defer func() {
 		if !known {
 			c.lostTrack()
+			c.brought(next, asked, store.Answer{}, errSlow)
 		}
 	}()
-	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Place: place, Until: asked.Add(c.lastTimeout), Again: c.answers > 0 || before != noResidue || recovered,
-		Recall: c.wanted(), Ticket: c.ticket,
-		Late: func(a store.Answer, err error) {
-			defer command.over()
-			if err != nil {
-				l.remove(ref, before.unanswered(store.AsError(err)))
-			} else {
-				l.remove(ref, before.answered(a.Granted || join == store.Wait))
-			}
-		},
-	})
+	r.Ref, r.Recall, r.Ticket, r.Until = ref, c.wanted(), c.ticket, asked.Add(c.lastTimeout)
+	r.Again = c.answers > 0 || before != noResidue || recovered
+	r.Late = func(a store.Answer, err error) {
+		defer command.over()
+		if err != nil {
+			l.remove(ref, before.unanswered(store.AsError(err)))
+		} else {
+			l.remove(ref, before.answered(a.Granted || join == store.Wait))
+		}
+	}
+	answer, err := l.store.Acquire(c.ctx, r)
 	known = true
+	c.brought(next, asked, answer, err)
 	if err != nil {
 		fault := store.AsError(err)
 		c.ballot = fault.Ballot
@@ -317,4 +324,19 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		l.waiters.AskOthers(c.waiter)
 	}
 	return goesOn(lockHeld)
+}
+
+// brought tells the next one, if there is one, what a claim's last command has come to for it.
+func (c *claim) brought(next store.Waiter, sent time.Time, answer store.Answer, err error) {
+	if next.Token == "" {
+		return
+	}
+	outcome := waitqueue.WasNotHeld
+	switch {
+	case err != nil:
+		outcome = waitqueue.WasUnanswered
+	case answer.Placed:
+		outcome = waitqueue.WasQueued
+	}
+	c.locker.offerEnded(waitqueue.OfferResult{To: next.Ref, Outcome: outcome, Sent: sent, Grant: store.Grant{Clock: answer.Clock}})
 }

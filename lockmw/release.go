@@ -361,9 +361,9 @@ func (g *givingBack) next() {
 		g.give.Ticket = g.ticket
 		return
 	}
-	next, place, ok, waits := waiters.Offer(t.ref.Key, t)
+	next, ok, waits := waiters.Offer(t.ref.Key, t)
 	if ok {
-		g.give.Next = store.Waiter{Ref: next, Place: place}
+		g.give.Next = next
 		g.sent, g.session = time.Now(), t.locker.subscriber.session()
 		return
 	}
@@ -396,7 +396,6 @@ func (g *givingBack) ended(did store.Released, answer store.Answer, fault error)
 // offerEnded tells the waiter of this Locker to which the lock was offered. Without a reply that one may have the lock, or a
 // place in the queue, or neither: it asks then, with its own token, and is told.
 func (g *givingBack) offerEnded(did store.Released, answer store.Answer, fault error) {
-	l, next := g.t.locker, g.give.Next.Ref
 	outcome := waitqueue.WasQueued
 	switch {
 	case fault != nil:
@@ -406,11 +405,17 @@ func (g *givingBack) offerEnded(did store.Released, answer store.Answer, fault e
 	case did == store.NotHeld:
 		outcome = waitqueue.WasNotHeld
 	}
-	gone := l.waiters.OfferEnded(waitqueue.OfferResult{
-		To: next, Outcome: outcome, Sent: g.sent, Grant: answer.Grant, Session: g.session,
+	g.t.locker.offerEnded(waitqueue.OfferResult{
+		To: g.give.Next.Ref, Outcome: outcome, Sent: g.sent, Grant: answer.Grant, Session: g.session,
 	})
-	if gone && (fault != nil || answer.Granted) && !l.holds(next) {
-		l.janitor.Add(next, fault == nil)
+}
+
+// offerEnded tells a waiter what came of a command of another one that was to bring it the lock or a place. What one that waits no more may
+// have by it is removed.
+func (l *Locker) offerEnded(r waitqueue.OfferResult) {
+	mayHave := r.Outcome == waitqueue.WasGranted || r.Outcome == waitqueue.WasUnanswered
+	if gone := l.waiters.OfferEnded(r); gone && mayHave && !l.holds(r.To) {
+		l.janitor.Add(r.To, r.Outcome == waitqueue.WasGranted)
 	}
 }
 

@@ -140,9 +140,9 @@ func (c *claim) resume() (*Lease, error) {
 		case holdsBack:
 			c.heldBack = true
 		case asks:
-			o := c.send(store.Try, store.Place{})
+			o := c.send(store.Request{Join: store.Try})
 			if o.why == noAnswer && c.fault.Stale {
-				o = c.send(store.Try, store.Place{})
+				o = c.send(store.Request{Join: store.Try})
 			}
 			switch {
 			case o.ends():

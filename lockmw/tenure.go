@@ -221,8 +221,12 @@ func (t *tenure) end(s tenureState) {
 	if s.isLost() {
 		t.locker.forgetTenure(t)
 	}
-	if s != tenureOver {
-		t.locker.waiters.ForgetHolder(t.ref.Key, t) // whoever rests behind it asks by itself
+	switch s { // whoever rests behind it asks by itself
+	case tenureUnrenewed:
+		t.locker.waiters.Overstays(t.ref.Key, t)
+	case tenureLost, tenureExpired:
+		t.locker.waiters.ForgetHolder(t.ref.Key, t)
+	case tenureHeld, tenureOver:
 	}
 }
 

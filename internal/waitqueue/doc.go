@@ -10,7 +10,8 @@
 // the Locker has the lock. Then the one that has it is the holder of the queue here, and
 // brings the next waiter into the store's queue when it gives the lock back: its release
 // offers the lock to that waiter, which means that the same command tells the store who it
-// is, and since when it waits. So each Locker's first is in the store's queue, at its true
+// is, and since when it waits. The first waiter does the same for the next one when its own
+// wait is over. So each Locker's first is in the store's queue, at its true
 // place, whenever the lock changes hands, and whoever came first of all is among those. The
 // other waiters rest, and cost no command. But one that has rested in front of all others for
 // a while asks all the same, so that other Lockers see that somebody waits.
@@ -44,7 +45,8 @@
 //	                     it takes the lock, or gives up, from any state: Gone
 //
 // Not drawn: a waiter that rests becomes Served when the holder passes the lock on to it, and
-// asks when it has rested in front for a while; one that asks becomes Served when a message
+// asks when it has rested in front for a while, and becomes Offered when the one before it
+// asks for the last time; one that asks becomes Served when a message
 // says that the store has granted it the lock. One that is Doubtful becomes Offered again when
 // another holder gives the lock back.
 //

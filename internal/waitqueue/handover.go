@@ -10,7 +10,8 @@ import (
 //
 //   - PassOn, to pass on within the Locker: no command is sent, and the store need not know.
 //   - Offer and OfferEnded, before and after a command that gives the lock back and tells the
-//     store who is next.
+//     store who is next; AskLast and OfferEnded around one by which a waiter gives up, and that
+//     tells the store of the next one.
 //   - Granted, by a message, or by the reply to a release of this Locker: a script has given the lock to the waiter.
 
 // PassOn passes the lock on from holder, who has no more use for it, to the first waiter of the
@@ -62,37 +63,46 @@ func (s *Set) OthersWait(key, token string, came int64) {
 	q.contend(token, came)
 }
 
-// Offer returns the waiter to which holder offers the lock, and the place that the store is to
-// give to that waiter. It must be called when holder is about to give the lock back by a
+// Offer returns the waiter to which holder offers the lock, with the place that the store is to
+// give to it. It must be called when holder is about to give the lock back by a
 // command, which tells both to the store. It is not ok if nobody waits for the lock alone, or
 // if the store is sure to know the first who does. The store may hear twice of a waiter that
 // asks at this moment, and gives it one place. If it is ok, OfferEnded must follow. Either
 // way holder is forgotten, so a second call offers the lock to nobody. waits says that somebody
 // waits.
-func (s *Set) Offer(key string, holder any) (to store.Ref, place store.Place, ok, waits bool) {
+func (s *Set) Offer(key string, holder any) (to store.Waiter, ok, waits bool) {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.queues[key]
 	if q == nil {
-		return store.Ref{}, store.Place{}, false, false
+		return store.Waiter{}, false, false
 	}
 	waits = q.waiters.Len() > 0
-	if q.holder != holder {
-		return store.Ref{}, store.Place{}, false, waits
+	if q.holder != holder && (q.holder != nil || q.overstays != holder) {
+		return store.Waiter{}, false, waits
 	}
-	q.holder, q.seen = nil, nil
+	q.holder, q.overstays, q.seen = nil, nil, nil
 	if q.firstAlone == nil || at(q.firstAlone).state == Queued || at(q.firstAlone).state == Served {
 		p.tidy(q)
-		return store.Ref{}, store.Place{}, false, waits
+		return store.Waiter{}, false, waits
 	}
-	w := at(q.firstAlone)
-	p.register(w)
-	w.on(offered)
-	return w.ref, w.position(), true, true
+	return at(q.firstAlone).offer(), true, true
 }
 
-// An Outcome is what an offer brought the waiter to which the lock was offered.
+// AskLast is Ask for the command by which w leaves the store's queue, unless it gets the lock. Where w stands there for those
+// behind it, the first of them is to have its own place by the same command, so that nobody who came later is served meanwhile: next
+// has a token then, and OfferEnded must follow, too.
+func (s *Set) AskLast(w *Waiter) (token string, place store.Place, next store.Waiter, ok bool) {
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	if token, place, ok = w.ask(); ok {
+		next = w.queue.successor(w)
+	}
+	return token, place, next, ok
+}
+
+// An Outcome is what an offer brought the waiter to which the lock was offered, or a last question the next one.
 type Outcome uint8
 
 const (
@@ -100,14 +110,15 @@ const (
 	WasQueued Outcome = iota
 	// WasGranted: the waiter has the lock.
 	WasGranted
-	// WasNotHeld: the one who gave the lock back did not have it, so the waiter has no place by that.
+	// WasNotHeld: the one who gave the lock back did not have it, so the waiter has no place by that. The same is said
+	// where the one that asked for the last time has the lock.
 	WasNotHeld
 	// WasUnanswered: the command ended without an answer, so the waiter may have a place, or the
 	// lock, or neither.
 	WasUnanswered
 )
 
-// An OfferResult is what came of a command that gave a lock back and offered it to a waiter.
+// An OfferResult is what came of a command that gave a lock back and offered it to a waiter, or that was to bring a waiter its place.
 type OfferResult struct {
 	To      store.Ref // the waiter to which the lock was offered
 	Outcome Outcome
@@ -116,7 +127,7 @@ type OfferResult struct {
 	Session uint64      // passed to the waiter's Grant as it is
 }
 
-// OfferEnded notes what came of the command for which Offer has returned a waiter. It
+// OfferEnded notes what came of the command for which Offer or AskLast has returned a waiter. It
 // reports whether that one waits no more.
 func (s *Set) OfferEnded(a OfferResult) (gone bool) {
 	p := s.of(a.To.Key)
@@ -167,12 +178,23 @@ func (s *Set) Granted(g store.News) bool {
 
 // ForgetHolder notes that holder neither passes the lock on nor offers it any more, though it may
 // still have it.
-func (s *Set) ForgetHolder(key string, holder any) {
+func (s *Set) ForgetHolder(key string, holder any) { s.forget(key, holder, nil) }
+
+// Overstays notes that holder has the lock for longer than it was to have it. It does not pass the lock on any more, and nobody waits for it:
+// whoever rests asks. Its release may still offer the lock, which comes before the answer to that question.
+func (s *Set) Overstays(key string, holder any) { s.forget(key, holder, holder) }
+
+func (s *Set) forget(key string, holder, overstays any) {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if q := p.queues[key]; q != nil && q.holder == holder {
-		q.holder = nil
+	q := p.queues[key]
+	switch {
+	case q == nil:
+	case q.holder == holder:
+		q.holder, q.overstays = nil, overstays
 		p.tidy(q)
+	case q.overstays == holder:
+		q.overstays = overstays
 	}
 }

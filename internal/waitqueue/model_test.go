@@ -15,6 +15,7 @@ import (
 type model struct {
 	waiters []*modelled
 	holder  string // "" if nobody passes the key on
+	stays   string // the last holder, which has the key for longer than it may, and can offer it; or ""
 	offers  []string
 }
 
@@ -74,6 +75,13 @@ func (m *model) remove(w *modelled) {
 	m.waiters = slices.DeleteFunc(m.waiters, func(o *modelled) bool { return o == w })
 	if next := m.asker(); next != nil && asker == w {
 		next.nudge(false)
+	}
+}
+
+// forgotten notes that nothing is known of a key that nobody waits for, nor passes on.
+func (m *model) forgotten() {
+	if m.holder == "" && len(m.waiters) == 0 {
+		m.stays = ""
 	}
 }
 
@@ -146,8 +154,17 @@ func (h *history) ask() {
 	if w == nil {
 		return
 	}
-	token, place, ok := h.set.Ask(w.Waiter)
-	h.notef("%s asks", token)
+	var token string
+	var place store.Place
+	var next store.Waiter
+	var ok bool
+	last := h.rand.IntN(4) == 0
+	if last {
+		token, place, next, ok = h.set.AskLast(w.Waiter)
+	} else {
+		token, place, ok = h.set.Ask(w.Waiter)
+	}
+	h.notef("%s asks, the last time %t, and brings %q", token, last, next.Token)
 	if !ok {
 		h.Errorf("%s has no key yet", token)
 	}
@@ -161,6 +178,35 @@ func (h *history) ask() {
 	if want := h.model.resting(); place.Behind != want {
 		h.Errorf("%d behind, want %d", place.Behind, want)
 	}
+	if last {
+		h.brings(w, next)
+	}
+}
+
+// brings judges whom a waiter's last question brings a place: the next one that wants the key alone, if the store does not know it.
+func (h *history) brings(w *modelled, got store.Waiter) {
+	m := h.model
+	var next *modelled
+	if m.holder == "" && m.firstAlone() == w {
+		behind := m.waiters[slices.Index(m.waiters, w)+1:]
+		if i := slices.IndexFunc(behind, func(o *modelled) bool { return o.alone }); i >= 0 && behind[i].state == Resting {
+			next = behind[i]
+		}
+	}
+	if (got.Token != "") != (next != nil) {
+		h.Fatalf("it brings %+v, want one: %t", got, next != nil)
+	}
+	if next == nil {
+		return
+	}
+	next.state, next.token = Offered, got.Token
+	if states := h.set.States("k"); states[slices.Index(m.waiters, next)] != Offered {
+		h.Errorf("it brings %q, which is not the next", got.Token)
+	}
+	if want := m.resting(); got.Place.Behind != want {
+		h.Errorf("%d behind it, want %d", got.Place.Behind, want)
+	}
+	m.offers = append(m.offers, got.Token)
 }
 
 // answer has a command of a waiter end.
@@ -199,8 +245,9 @@ func (h *history) take(w *modelled, a *Answer) {
 	holder := fmt.Sprint("holder", h.holders)
 	h.set.Take(w.Waiter, holder, 0, a)
 	h.model.remove(w)
+	h.model.forgotten()
 	if w.alone {
-		h.model.holder = holder
+		h.model.holder, h.model.stays = holder, ""
 	}
 	h.model.promote()
 }
@@ -259,6 +306,7 @@ func (h *history) leave() {
 	}
 	h.model.remove(w)
 	h.model.promote()
+	h.model.forgotten()
 }
 
 // hand has the holder hand the key on within the process.
@@ -307,19 +355,22 @@ func (h *history) pass() {
 	if h.rand.IntN(8) == 0 || holder == "" {
 		holder = "another"
 	}
-	to, place, ok, waits := h.set.Offer("k", holder)
+	if holder == "another" && m.holder == "" && m.stays != "" && len(m.waiters) > 0 && h.rand.IntN(2) == 0 {
+		holder = m.stays
+	}
+	to, ok, waits := h.set.Offer("k", holder)
 	h.notef("%s passes on to %q: %t", holder, to.Token, ok)
 	if waits != (len(m.waiters) > 0) {
 		h.Errorf("somebody waits: %t", waits)
 	}
 	next := m.firstAlone()
-	if holder != m.holder {
+	if holder != m.holder && holder != m.stays {
 		if ok {
 			h.Errorf("%s passed on what it has not", holder)
 		}
 		return
 	}
-	m.holder = ""
+	m.holder, m.stays = "", ""
 	if want := next != nil && next.state != Queued && next.state != Served; ok != want {
 		h.Fatalf("ok = %t, want %t", ok, want)
 	}
@@ -331,8 +382,8 @@ func (h *history) pass() {
 	if got := h.set.States("k"); got[slices.Index(m.waiters, next)] != Offered {
 		h.Errorf("the key was offered to %q, and the first is another one", to.Token)
 	}
-	if want := m.resting(); place.Behind != want {
-		h.Errorf("%d behind, want %d", place.Behind, want)
+	if want := m.resting(); to.Place.Behind != want {
+		h.Errorf("%d behind, want %d", to.Place.Behind, want)
 	}
 	m.offers = append(m.offers, to.Token)
 }
@@ -414,7 +465,12 @@ func (h *history) drop() {
 		h.set.ForgetHolder("k", "another")
 		return
 	}
-	h.set.ForgetHolder("k", h.model.holder)
+	if h.model.stays = ""; h.rand.IntN(2) == 0 && len(h.model.waiters) > 0 {
+		h.model.stays = h.model.holder
+		h.set.Overstays("k", h.model.holder)
+	} else {
+		h.set.ForgetHolder("k", h.model.holder)
+	}
 	h.model.holder = ""
 	h.model.promote()
 }

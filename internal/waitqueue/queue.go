@@ -3,6 +3,8 @@ package waitqueue
 import (
 	"container/list"
 	"time"
+
+	"github.com/lockmw/kit/internal/store"
 )
 
 // A queue has the waiters of this Locker for one key, in the order in which they came. It
@@ -15,6 +17,7 @@ type queue struct {
 	firstAwake *list.Element // of those that do not rest, or nil
 	resting    int           // how many of the waiters rest
 	holder     any           // the caller's value for whoever has the lock and passes it on or offers it at its end, or nil
+	overstays  any           // the last holder, for which nobody waits any more, see Overstays; or nil
 
 	others othersWaiting // the first of those that wait in the store
 
@@ -89,9 +92,7 @@ func (q *queue) remove(w *Waiter, e event) {
 	w.on(e)
 	w.counts(-w.inFlight) // nothing comes of a command any more whose caller leaves in the middle, as after a panic
 	if q.firstAlone == w.place {
-		for q.firstAlone = w.place.Next(); q.firstAlone != nil && !at(q.firstAlone).wantsAlone(); {
-			q.firstAlone = q.firstAlone.Next()
-		}
+		q.firstAlone = q.nextAlone(w)
 	}
 	wasFirst, next := q.firstAwake == w.place, w.place.Next()
 	q.waiters.Remove(w.place)
@@ -108,6 +109,28 @@ func (q *queue) remove(w *Waiter, e event) {
 	}
 	q.firstAwake = next
 	at(next).nudge(false)
+}
+
+// nextAlone returns the place of the first behind w that wants the lock for itself alone, or nil.
+func (q *queue) nextAlone(w *Waiter) *list.Element {
+	next := w.place.Next()
+	for next != nil && !at(next).wantsAlone() {
+		next = next.Next()
+	}
+	return next
+}
+
+// successor returns the waiter that is to have a place in the store when w leaves its own: the next one, where w stands there
+// for it. Without a token there is none.
+func (q *queue) successor(w *Waiter) store.Waiter {
+	if q.holder != nil || q.firstAlone != w.place {
+		return store.Waiter{}
+	}
+	next := q.nextAlone(w)
+	if next == nil || at(next).state != Resting {
+		return store.Waiter{}
+	}
+	return at(next).offer()
 }
 
 // asker returns the waiter that asks the store again and again on behalf of all: the first

@@ -202,6 +202,11 @@ func (s *Set) CountByName() map[string]int {
 func (s *Set) Ask(w *Waiter) (token string, place store.Place, ok bool) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
+	return w.ask()
+}
+
+// ask is Ask for who has the shard's mutex.
+func (w *Waiter) ask() (token string, place store.Place, ok bool) {
 	if w.queue == nil {
 		return "", store.Place{}, false
 	}
@@ -262,7 +267,7 @@ func (s *Set) Take(w *Waiter, holder any, nextCame int64, answer *Answer) {
 	}
 	q.remove(w, leaves)
 	if s.canRest && w.wantsAlone() {
-		q.holder = holder
+		q.holder, q.overstays = holder, nil
 		q.contend(w.ref.Token, nextCame)
 	}
 	s.recycle(w)

@@ -230,8 +230,8 @@ func TestTurnsOnSeveralKeys(t *testing.T) {
 				lock.Lock()
 				lock.inside--
 				lock.Unlock()
-				if to, _, ok, _ := s.Offer(key, holder); ok {
-					s.OfferEnded(OfferResult{To: to, Sent: time.Now(), Outcome: WasGranted})
+				if to, ok, _ := s.Offer(key, holder); ok {
+					s.OfferEnded(OfferResult{To: to.Ref, Sent: time.Now(), Outcome: WasGranted})
 				} else {
 					lock.free <- struct{}{}
 				}
@@ -270,14 +270,14 @@ func behind(t *testing.T, n int) (s *Set, resting []*Waiter) {
 func TestAReleaseOffersTheKeyToAWaiterThatAsksJustThen(t *testing.T) {
 	s, w := behind(t, 2)
 	token, _, _ := s.Ask(w[0])
-	if to, place, ok, _ := s.Offer("k", "holder"); !ok || to.Token != token || place.Behind != 1 {
-		t.Errorf("Offer = %v, %+v, %t", to, place, ok)
+	if to, ok, _ := s.Offer("k", "holder"); !ok || to.Token != token || to.Place.Behind != 1 {
+		t.Errorf("Offer = %+v, %t", to, ok)
 	}
 
 	s, w = behind(t, 2)
 	s.Ask(w[0])
 	s.Answered(w[0], Answer{Sent: time.Now(), Clock: 1, Queued: true})
-	if to, _, ok, _ := s.Offer("k", "holder"); ok {
+	if to, ok, _ := s.Offer("k", "holder"); ok {
 		t.Errorf("the key is offered to %v, which has a place already", to)
 	}
 }
@@ -286,11 +286,11 @@ func TestAReleaseOffersTheKeyToAWaiterThatAsksJustThen(t *testing.T) {
 // nothing more comes of it, so nobody whose time is up waits for that.
 func TestALostAnswerOfAReleaseIsNotWaitedFor(t *testing.T) {
 	s, w := behind(t, 1)
-	to, _, ok, _ := s.Offer("k", "holder")
+	to, ok, _ := s.Offer("k", "holder")
 	if state := s.Look(w[0]).State; !ok || state != Offered {
 		t.Fatalf("offered: %t, the waiter is %v", ok, state)
 	}
-	if s.OfferEnded(OfferResult{To: to, Sent: time.Now(), Outcome: WasUnanswered}) {
+	if s.OfferEnded(OfferResult{To: to.Ref, Sent: time.Now(), Outcome: WasUnanswered}) {
 		t.Fatal("it waits no more")
 	}
 	if state := s.Look(w[0]).State; state != Doubtful || !w[0].MustAsk() {
@@ -335,5 +335,82 @@ func TestManyRestInFrontOfOneThatAsks(t *testing.T) {
 	alone, behind := took(), took(store.Ref{Key: "k", Kind: store.Kind{Shared: true}})
 	if behind > 20*alone+100*time.Millisecond {
 		t.Errorf("%d turns take %v with one who asks behind them, %v without", n, behind, alone)
+	}
+}
+
+// The one that stands in the store's queue for those behind it brings the next one a place when its own wait is over. If it has the lock
+// instead, the next one asks.
+func TestALastQuestionBringsTheNextOne(t *testing.T) {
+	join := func(t *testing.T, brings bool) (s *Set, next *Waiter, to store.Ref) {
+		s = newSet(10, 10)
+		first := s.Join(store.Ref{Key: "k"}, Caller{}, true)
+		second := s.Join(store.Ref{Key: "k"}, Caller{Asks: !brings}, true)
+		s.Join(store.Ref{Key: "k"}, Caller{}, true)
+		s.Answered(first.Waiter, Answer{Sent: time.Now(), Clock: 1, Queued: true})
+		_, _, got, ok := s.AskLast(first.Waiter)
+		if !ok || (got.Token != "") != brings {
+			t.Fatalf("AskLast = %+v, %t", got, ok)
+		}
+		if brings && got.Place.Behind != 1 {
+			t.Errorf("%d behind the next one, want 1", got.Place.Behind)
+		}
+		return s, second.Waiter, got.Ref
+	}
+	for name, tc := range map[string]struct {
+		outcome Outcome
+		is      State
+		asks    bool
+	}{
+		"a place":   {WasQueued, Queued, false},
+		"none":      {WasNotHeld, Asking, true},
+		"no answer": {WasUnanswered, Doubtful, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, next, to := join(t, true)
+			if s.OfferEnded(OfferResult{To: to, Sent: time.Now(), Outcome: tc.outcome}) {
+				t.Fatal("the next one waits no more")
+			}
+			if is, asks := s.Look(next).State, next.MustAsk(); is != tc.is || asks != tc.asks {
+				t.Errorf("the next one is %v, asks %t, want %v, %t", is, asks, tc.is, tc.asks)
+			}
+		})
+	}
+	join(t, false) // which asks by itself
+	s, w := behind(t, 2)
+	if _, _, next, _ := s.AskLast(w[0]); next.Token != "" {
+		t.Errorf("%q is to have a place, and one of its process passes the lock on", next.Token)
+	}
+}
+
+// A release that comes when its holder has overstayed offers the lock to the one that asks since then, whose question may come behind it.
+func TestAReleaseAfterMaxHoldOffersTheKey(t *testing.T) {
+	s, w := behind(t, 1)
+	s.Overstays("k", "holder")
+	if !w[0].MustAsk() {
+		t.Error("the waiter does not ask, and nobody sees to its turn")
+	}
+	if s.PassOn("k", "holder", Grant{Tenure: "holder"}) {
+		t.Error("the lock is passed on")
+	}
+	if to, ok, _ := s.Offer("k", "holder"); !ok || s.Look(w[0]).State != Offered {
+		t.Errorf("Offer = %+v, %t", to, ok)
+	}
+	if to, ok, _ := s.Offer("k", "holder"); ok {
+		t.Errorf("the key is offered twice, to %+v", to)
+	}
+
+	s, w = behind(t, 1)
+	s.Overstays("k", "holder")
+	s.Take(w[0], "another", 0, nil)
+	s.Join(store.Ref{Key: "k"}, Caller{}, true)
+	if to, ok, _ := s.Offer("k", "holder"); ok {
+		t.Errorf("the key of another one is offered to %+v", to)
+	}
+
+	s, _ = behind(t, 1)
+	s.Overstays("k", "holder")
+	s.ForgetHolder("k", "holder")
+	if to, ok, _ := s.Offer("k", "holder"); ok {
+		t.Errorf("the key is offered to %+v by one that is forgotten", to)
 	}
 }

@@ -15,7 +15,8 @@ const (
 	// Queued: the waiter has a place in the store's queue, as far as an answer tells.
 	Queued
 	// Offered: a command is under way that gives the lock back and tells the store that the
-	// waiter is the next one. Its answer is not there yet.
+	// waiter is the next one; or one by which the waiter before it leaves the store's queue, and that
+	// tells the store of this one. Its answer is not there yet.
 	Offered
 	// Doubtful: such a command ended without an answer. The waiter may have a place, or the
 	// lock, or may get either yet, if the command is still carried out.
@@ -40,9 +41,9 @@ const (
 	asks       event = iota // the waiter asks the store, or has to, since nobody sees to its turn any more
 	queued                  // the store's answer to the waiter's command: it has a place in the queue
 	unqueued                // the store's answer to the waiter's command: it has no place
-	offered                 // a command that gives the lock back offers it to the waiter
+	offered                 // a command that gives the lock back offers it to the waiter, or one of the waiter before it is to bring it a place
 	placed                  // that command's answer: the waiter has a place
-	declined                // that command's answer: the lock was not given back, so the waiter has no place by that
+	declined                // that command's answer: the lock was not given back, or the one before it has it, so the waiter has no place by that
 	unanswered              // that command ended without an answer
 	served                  // the lock was granted to the waiter
 	leaves                  // the waiter takes the lock, or gives up

@@ -78,6 +78,13 @@ func (w *Waiter) position() store.Place {
 	return store.Place{Waited: time.Since(w.came), Behind: w.queue.resting}
 }
 
+// offer notes that a command of another one tells the store of w, and returns what it is to tell.
+func (w *Waiter) offer() store.Waiter {
+	w.shard.register(w)
+	w.on(offered)
+	return store.Waiter{Ref: w.ref, Place: w.position()}
+}
+
 // before reports whether w came before all others that wait for the lock that token has, as
 // far as is known.
 func (w *Waiter) before(token string) bool {
