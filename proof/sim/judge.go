@@ -33,7 +33,6 @@ type judge struct {
 	has    map[string]*record   // by token: the call that had its lock last
 	jobs   map[string][]*job    // by key: what was queued under its lock, with a ticket
 	lines  map[string][]*record // by key: the calls that stand in a line for it
-	left   map[place]time.Time  // when a process last had no place in the line in Redis, until its next call takes one
 }
 
 // A wanted is what is known of the calls that may take a lock.
@@ -75,7 +74,7 @@ func newJudge(w *world) *judge {
 		world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time),
 		moved: make(map[string]time.Time), serves: make(map[int]bool), once: make(map[string]*noting), forced: make(map[string]bool), asks: make(map[string]int),
 		wants: make(map[string]*wanted), has: make(map[string]*record), jobs: make(map[string][]*job),
-		lines: make(map[string][]*record), left: make(map[place]time.Time),
+		lines: make(map[string][]*record),
 	}
 }
 
@@ -303,9 +302,6 @@ func (j *judge) worked(r *record) {
 	}
 	if !r.free {
 		j.moves(r)
-	}
-	if over && errors.Is(context.Cause(r.lease.Context()), lockmw.ErrMaxHold) {
-		j.hasNoPlace(r)
 	}
 	j.mu.Unlock()
 	if r.under != nil && r.under.Context().Err() != nil { // with which it ends

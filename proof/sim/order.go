@@ -7,9 +7,8 @@ import (
 
 // This file has what must not be of the order of calls that want one lock for themselves alone: it is first come, first served, over all processes.
 
-// overtakenMost is by how much later a call may have come, and some ways to Redis, than one that still waits when it has the lock: for a second a
-// process that is not told of others may pass its lock on among its own callers.
-const overtakenMost = time.Second
+// overtakenMost is by how much later a call may have come, and some ways to Redis, than one that still waits when it has the lock.
+const overtakenMost = 300 * time.Millisecond
 
 // linesUp notes that a call waits for a lock, if it is sure to stand in a line. The caller holds mu.
 func (j *judge) linesUp(r *record) {
@@ -23,33 +22,14 @@ func (j *judge) linesUp(r *record) {
 // goesOut notes that a call does not wait any more. The caller holds mu.
 func (j *judge) goesOut(r *record) {
 	for _, key := range r.wish.Keys {
-		at := slices.Index(j.lines[key], r)
-		if at < 0 {
-			continue
-		}
-		j.lines[key] = slices.Delete(j.lines[key], at, at+1)
-		if r.lease == nil {
-			j.hasNoPlace(r)
+		if at := slices.Index(j.lines[key], r); at >= 0 {
+			j.lines[key] = slices.Delete(j.lines[key], at, at+1)
 		}
 	}
 }
 
-// hasNoPlace notes that a process may have no place in the line in Redis for a moment. Only its first call stands there. When that one has left without
-// the lock, or one has had the lock for longer than MaxHold, the next one has to take a place first, and a call that came later may be served
-// meanwhile. The caller holds mu.
-func (j *judge) hasNoPlace(r *record) {
-	for _, key := range r.wish.Keys {
-		j.left[place{r.process, key}] = time.Now()
-	}
-}
-
-// A place is that of a process in the line for a key.
-type place struct {
-	process int
-	key     string
-}
-
-// overtakes judges that a call has a lock before one that came long before it, and waits still. The caller holds mu.
+// overtakes judges that a call has a lock before one that came long before it, and waits still. One whose time is over asks once more, by which it gives
+// its place up, and hears of that later. The caller holds mu.
 func (j *judge) overtakes(r *record, key string) {
 	if !alone(r) || len(r.wish.Keys) > 1 || r.wish.Kind == goesOn || r.under != nil {
 		return
@@ -57,7 +37,7 @@ func (j *judge) overtakes(r *record, key string) {
 	for _, first := range j.lines[key] {
 		ways := 10 * (j.far(first) + j.far(r))
 		late := r.asked.Sub(first.asked)
-		if late <= overtakenMost+ways || time.Since(j.left[place{first.process, key}]) <= overtakenMost+ways || !j.calmSince(first.asked) {
+		if late <= overtakenMost+ways || time.Since(first.asked) >= j.leastPatience(first) || !j.calmSince(first.asked) {
 			continue
 		}
 		j.addLockedf("process %d, %s %v: it has %s, and process %d (%s), which came %v before it, waits still", r.process, r.wish.Kind, r.wish.Keys, key,
