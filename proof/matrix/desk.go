@@ -208,7 +208,9 @@ func (d *desk) due() (gives []func()) {
 
 // overdue is after how long a job that was given to a worker is given once more. It grows: where a machine is so busy that jobs take long, those that are
 // given again and again would have it do nothing else.
-func (d *desk) overdue(open *openJob) time.Duration { return 3 * d.ttl * time.Duration(min(open.given, 4)) }
+func (d *desk) overdue(open *openJob) time.Duration {
+	return 3 * d.ttl * time.Duration(min(open.given, 4))
+}
 
 // hasEnded reports whether a worker has.
 func hasEnded(p *worker.Process) bool {

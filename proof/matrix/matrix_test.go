@@ -63,9 +63,11 @@ func run(t testing.TB, lanes, times int, seed uint64, kinds []Kind, options ...f
 			n++
 			lane := NewLane(t, fmt.Sprintf("lane%d", n), rnd.Uint64(), ttl(), need, options...)
 			running.Go(func() {
+				var own []Kind
 				for j := i; j < len(jobs); j += share {
-					lane.Inject(jobs[j])
+					own = append(own, jobs[j])
 				}
+				lane.InjectAll(own)
 				o := lane.End()
 				mu.Lock()
 				defer mu.Unlock()

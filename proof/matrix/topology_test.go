@@ -19,9 +19,7 @@ func (l *Lane) on(kinds []Kind, times int) Outcome {
 		jobs = append(jobs, kinds...)
 	}
 	l.rnd.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
-	for _, kind := range jobs {
-		l.Inject(kind)
-	}
+	l.InjectAll(jobs)
 	o := l.End()
 	var all Outcome
 	all.Add(l.Name, o)

@@ -255,12 +255,13 @@ func (p *Process) End() error {
 	}
 }
 
-// Holds reports whether the worker holds a lock that it is not about to release, as far as it has told.
+// Holds reports whether the worker holds a lock that it is not about to release, and whose lease is not over, as far as it has told.
 func (p *Process) Holds() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := clock.Now()
 	for _, h := range p.open {
-		if h.Ended == 0 {
+		if h.Ended == 0 && (h.Until == 0 || h.Until > now) {
 			return true
 		}
 	}
@@ -275,7 +276,7 @@ func (p *Process) HeldAt(at time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.open {
-		if h.Began < at && (h.Ended == 0 || h.Ended >= at) {
+		if h.Began < at && (h.Ended == 0 || h.Ended >= at) && (h.Until == 0 || h.Until >= at) { // whose lease was over had lost it, however late it says so
 			return true
 		}
 	}

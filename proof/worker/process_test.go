@@ -16,7 +16,7 @@ import (
 func TestWhatIsHeldAtAMoment(t *testing.T) {
 	p := &Process{
 		holds: []history.Hold{{Began: 10 * time.Second, Ended: 11 * time.Second}},
-		open:  map[int]history.Hold{1: {Began: 20 * time.Second}, 2: {Began: 14 * time.Second, Ended: 15 * time.Second}},
+		open:  map[int]history.Hold{1: {Began: 20 * time.Second}, 2: {Began: 14 * time.Second, Ended: 15 * time.Second}, 3: {Began: 17 * time.Second, Until: 18 * time.Second}},
 	}
 	for at, want := range map[time.Duration]bool{
 		10 * time.Second: false, // it began only just then
@@ -24,7 +24,9 @@ func TestWhatIsHeldAtAMoment(t *testing.T) {
 		12 * time.Second: false,
 		15 * time.Second: true, // it ends, and has not been released yet
 		16 * time.Second: false,
-		30 * time.Second: true, // it has not ended
+		18 * time.Second: true,
+		19 * time.Second: false, // its lease was over, whenever it will say so
+		30 * time.Second: true,  // it has not ended
 	} {
 		if got := p.HeldAt(at); got != want {
 			t.Errorf("HeldAt(%v) = %v, want %v", at, got, want)
