@@ -119,6 +119,9 @@ func (m *model) elapse(d time.Duration) {
 	if m.keptTo <= m.now {
 		m.kept = 0
 	}
+	if m.stays <= m.now {
+		m.done = ""
+	}
 }
 
 // first is when the first of the queue came, or 0.

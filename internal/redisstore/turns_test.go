@@ -70,12 +70,15 @@ func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
 		return t
 	}
 	left := m.leave(c)
-	if m.brings != nil {
-		m.enqueue(m.brings, place.Waited)
+	switch next := m.brings; {
+	case next != nil && slices.Contains(m.queue, next):
+		t.placed = true
+	case next != nil && left && m.holder != next.Token:
+		m.stand(next, place.Waited)
 		m.heartbeat(c.member, place.Behind, true)
 		t.placed = true
 		t.contends = strings.Contains(m.holder, ".") && !strings.HasPrefix(m.holder, c.member.locker+".")
-	} else if left && len(m.queue) == 0 {
+	case left && len(m.queue) == 0:
 		clear(m.alive)
 	}
 	if left && full {
@@ -91,12 +94,17 @@ func (m *model) enqueue(c *claim, waited time.Duration) {
 	if slices.Contains(m.queue, c) {
 		return
 	}
+	if len(m.queue) == 0 && m.set != "" {
+		m.set = ":!"
+	}
+	m.stand(c, waited)
+}
+
+// stand gives c that place, in a queue in which it does not stand.
+func (m *model) stand(c *claim, waited time.Duration) {
 	c.arrival = m.in(-waited)
 	if n := len(m.queue); n > 0 && m.queue[n-1].arrival >= m.now {
 		c.arrival = m.queue[n-1].arrival + 1
-	}
-	if len(m.queue) == 0 && m.set != "" {
-		m.set = ":!"
 	}
 	m.queue = append(m.queue, c)
 	slices.SortFunc(m.queue, func(a, b *claim) int {

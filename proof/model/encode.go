@@ -86,7 +86,7 @@ func (l *locker) encode(b []byte) []byte {
 // encode appends the command to b.
 func (c *command) encode(b []byte) []byte {
 	b = append(b, byte(c.what), c.claim, c.step, c.next, c.reply.next, c.ahead)
-	b = append(b, c.reply.answer, c.reply.begun, bits(c.keeps, c.undone, c.reply.spent, c.followed, c.follows, c.brings))
+	b = append(b, c.reply.answer, c.reply.begun, bits(c.keeps, c.undone, c.reply.spent, c.followed, c.follows, c.brings, c.reply.placed))
 	b = append(b, bits(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped))
 	for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.stay, c.beside, c.reply.fence, c.reply.second, c.reply.clock, c.reply.first, c.reply.waits, c.reply.given} {
 		b = binary.AppendVarint(b, t)

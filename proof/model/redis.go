@@ -293,6 +293,8 @@ func (m *machine) read(o *command, got any, now Time) {
 			if m.Rests && len(list) > 4 {
 				r.waits = number(list[4].(string))
 			}
+		} else if o.brings {
+			r.placed = list[4] == int64(1)
 		}
 	case offer:
 		m.readOffer(r, got)

@@ -230,10 +230,10 @@ func (m *machine) brought(s *state, o command) {
 	c.local.due = false
 	switch {
 	case c.phase != waiting:
-	case o.reply.yes:
-		m.ask(s, o.next, false)
-	default:
+	case o.reply.placed:
 		c.asked, c.answered = o.sent, o.reply.clock
+	default:
+		m.ask(s, o.next, false)
 	}
 }
 

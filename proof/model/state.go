@@ -158,6 +158,7 @@ func (c *command) takes() uint8 {
 // A reply is what a command's outcome was.
 type reply struct {
 	yes    bool // granted, renewed, given back
+	placed bool // of acquire that brings: next has a place
 	fence  Time
 	second Time // of all: the fence of the second lock
 	clock  Time

@@ -15,7 +15,7 @@
 -- ARGV[6]  with ARGV[5]: how many of its locker wait of whom Redis does not know
 -- ARGV[7]  with ARGV[6], optional: the fence, if the caller was told that it has the lock;
 --          or, with 'last', '<token>:<terms>' of the next of its locker, who has a place in
---          the queue when the token has left it. ARGV[5] and [6] are those of the next then
+--          the queue when the token leaves it. ARGV[5] and [6] are those of the next then
 -- Result   granted:     the fence, which is now µs too; or {1, fence, now µs[,
 --          tokens of the asking locker that hold and may not know it, the arrival of
 --          the first who waits or '0']}
@@ -178,9 +178,13 @@ if not state.holder then
   end
 end
 if join == 'last' then
-  local left = redis.call('ZREM', KEYS[2], entry) == 1
-  if string.find(ARGV[7] or '', ':', 1, true) then
-    local arrival, of = enqueue(ARGV[7], tonumber(ARGV[5]), value), string.match(state.holder or '', '^([^.:]+)%.')
+  local left, next_one = redis.call('ZREM', KEYS[2], entry) == 1, string.match(ARGV[7] or '', '^([^:]+):')
+  if next_one and redis.call('ZSCORE', KEYS[2], ARGV[7]) then
+    fresh = 1
+  elseif next_one and left and next_one ~= state.holder then
+    -- The token still stood in the queue, so this command does not come late, when nobody waits for it
+    -- any more. Who took the lock by SET meanwhile was behind it, so that is not marked.
+    local arrival, of = enqueue(ARGV[7], tonumber(ARGV[5])), string.match(state.holder or '', '^([^.:]+)%.')
     heartbeat(ARGV[6], true)
     if of and of ~= locker then
       redis.call('PUBLISH', channel .. of, 'contended ' .. arrival .. ' ' .. state.holder .. ' ' .. KEYS[1])

@@ -15,6 +15,7 @@ var places = []test{
 	{"ThoseBehindAPassAreCounted", thoseBehindAPassAreCounted},
 	{"OneThatLeavesBringsTheNext", oneThatLeavesBringsTheNext},
 	{"OneThatIsGrantedTheLockLastBringsNobody", oneThatIsGrantedLastBringsNobody},
+	{"OneThatHasLeftBringsNobody", oneThatHasLeftBringsNobody},
 }
 
 // waits has r stand in the queue, at that place if it does not stand there yet.
@@ -125,6 +126,19 @@ func oneThatIsGrantedLastBringsNobody(w *world) {
 		w.Errorf("Acquire(Last) of the first one = %+v, want the lock alone", a)
 	}
 	p.release(first, false, store.Freed)
+	w.mustBeEmpty("the release")
+}
+
+// oneThatHasLeftBringsNobody: its question comes late, when the next one may have had the lock by itself. A place would be handed it once more.
+func oneThatHasLeftBringsNobody(w *world) {
+	holder, p := w.open(), w.open()
+	r := holder.take(long)
+	first, next := p.queue(long), p.ref(long)
+	p.release(first, true, store.NotHeld)
+	if a := p.brings(first, next, store.Place{Waited: time.Second}); a.Granted || a.Placed {
+		w.Errorf("Acquire(Last) of one that has left = %+v, want that nobody has a place", a)
+	}
+	holder.release(r, false, store.Freed)
 	w.mustBeEmpty("the release")
 }
 
