@@ -97,6 +97,7 @@ func (s *Set) AskLast(w *Waiter) (token string, place store.Place, next store.Wa
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	if token, place, ok = w.ask(); ok {
+		w.last = true
 		next = w.queue.successor(w)
 	}
 	return token, place, next, ok

@@ -28,6 +28,7 @@ type modelled struct {
 	asks    bool
 	granted int64 // the fence of a grant that was not taken, or 0
 	open    int   // commands under way
+	last    bool  // it has asked for the last time
 }
 
 func (m *model) firstAlone() *modelled {
@@ -187,12 +188,12 @@ func (h *history) ask() {
 func (h *history) brings(w *modelled, got store.Waiter) {
 	m := h.model
 	var next *modelled
-	if m.holder == "" && m.firstAlone() == w {
-		behind := m.waiters[slices.Index(m.waiters, w)+1:]
-		if i := slices.IndexFunc(behind, func(o *modelled) bool { return o.alone }); i >= 0 && behind[i].state == Resting {
-			next = behind[i]
-		}
+	w.last = false // for it
+	stay := slices.DeleteFunc(slices.Clone(m.waiters), func(o *modelled) bool { return !o.alone || o.last })
+	if m.holder == "" && len(stay) > 1 && stay[0] == w && stay[1].state == Resting {
+		next = stay[1]
 	}
+	w.last = true
 	if (got.Token != "") != (next != nil) {
 		h.Fatalf("it brings %+v, want one: %t", got, next != nil)
 	}

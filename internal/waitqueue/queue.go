@@ -120,13 +120,23 @@ func (q *queue) nextAlone(w *Waiter) *list.Element {
 	return next
 }
 
-// successor returns the waiter that is to have a place in the store when w leaves its own: the next one, where w stands there
-// for it. Without a token there is none.
+// successor returns the waiter that is to have a place in the store when w leaves its own: the first one that rests behind w, where w
+// stands there for it. Those that are about to leave, too, are passed over. Without a token there is none.
 func (q *queue) successor(w *Waiter) store.Waiter {
-	if q.holder != nil || q.firstAlone != w.place {
+	if q.holder != nil {
+		return store.Waiter{}
+	}
+	first := q.firstAlone
+	for first != nil && at(first).last && first != w.place {
+		first = q.nextAlone(at(first))
+	}
+	if first != w.place {
 		return store.Waiter{}
 	}
 	next := q.nextAlone(w)
+	for next != nil && at(next).last {
+		next = q.nextAlone(at(next))
+	}
 	if next == nil || at(next).state != Resting {
 		return store.Waiter{}
 	}

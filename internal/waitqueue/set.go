@@ -343,7 +343,7 @@ func (s *Set) Free(w *Waiter) {
 	default:
 	}
 	w.mustAsk.Store(false)
-	w.shard, w.queue, w.place, w.number, w.ref = nil, nil, nil, 0, store.Ref{}
+	w.shard, w.queue, w.place, w.number, w.ref, w.last = nil, nil, nil, 0, store.Ref{}, false
 	s.spare.Put(w)
 }
 

@@ -376,6 +376,22 @@ func TestALastQuestionBringsTheNextOne(t *testing.T) {
 		})
 	}
 	join(t, false) // which asks by itself
+	for name, order := range map[string][]int{"the second one before the first": {1, 0}, "the first one before the second": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSet(10, 10)
+			var all [3]*Waiter
+			for i := range all {
+				all[i] = s.Join(store.Ref{Key: "k"}, Caller{}, true).Waiter
+			}
+			s.Answered(all[0], Answer{Sent: time.Now(), Clock: 1, Queued: true})
+			for _, i := range order {
+				s.AskLast(all[i])
+			}
+			if is := s.States("k"); is[2] != Offered && (order[0] == 1 || is[1] != Offered) {
+				t.Errorf("two leave at the same time, and the states are %v: the third has no place", is)
+			}
+		})
+	}
 	s, w := behind(t, 2)
 	if _, _, next, _ := s.AskLast(w[0]); next.Token != "" {
 		t.Errorf("%q is to have a place, and one of its process passes the lock on", next.Token)

@@ -24,6 +24,7 @@ type Waiter struct {
 	caller  Caller
 	came    time.Time
 	state   State // changed by on alone (state.go)
+	last    bool  // it has asked for the last time
 
 	inFlight int // its commands that have no answer yet; changed by counts alone
 }
