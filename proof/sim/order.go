@@ -8,7 +8,7 @@ import (
 // This file has what must not be of the order of calls that want one lock for themselves alone: it is first come, first served, over all processes.
 
 // overtakenMost is by how much later a call may have come, and some ways to Redis, than one that still waits when it has the lock.
-const overtakenMost = 300 * time.Millisecond
+const overtakenMost = 500 * time.Millisecond
 
 // linesUp notes that a call waits for a lock, if it is sure to stand in a line. The caller holds mu.
 func (j *judge) linesUp(r *record) {
